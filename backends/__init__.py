@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-ChunkKind = Literal["code", "prose", "reasoning", "status"]
+ChunkKind = Literal["code", "prose", "reasoning", "status", "final", "cut"]
 
 
 class BackendUnavailable(Exception):
@@ -31,7 +31,7 @@ class Request:
 
     `source` is a complete module defining the class `entry`, `get_inputs()` and `get_init_inputs()`.
     `candidate` counts from 0: a backend varies its answer by it (schedule, temperature, seed).
-    `feedback` holds what failed so far, newest last, in words.
+    `feedback` holds what failed so far, newest last, in words. `seconds` is how long the writing may take.
     """
 
     source: str
@@ -39,11 +39,16 @@ class Request:
     candidate: int = 0
     feedback: tuple[str, ...] = ()
     seed: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a streamed answer. All `code` chunks joined are the kernel file."""
+    """A piece of a streamed answer. All `code` chunks joined are the kernel file.
+
+    A language model's answer is only understood at its end: a `final` chunk then replaces the code streamed
+    so far, and a `cut` chunk says why the answer ended before its end.
+    """
 
     kind: ChunkKind
     text: str

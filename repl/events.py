@@ -1,0 +1,84 @@
+"""What happens to a problem while it is converted and judged: plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from backends import ChunkKind
+from repl.turn import Candidate, Turn
+from verifier.verdict import Check
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a problem is converted and judged. `budget` is in seconds; with it, what failed is asked again."""
+
+    candidates: int = 1
+    budget: float | None = None
+    seed: int | None = None
+    device: str = "auto"
+    speed: bool = True
+    in_process: bool = False
+    baseline: str = "both"
+
+    def for_verifier(self) -> dict[str, Any]:
+        """Return the keyword arguments of `verify`."""
+        return {
+            "device": self.device,
+            "seed": self.seed,
+            "speed": self.speed,
+            "in_process": self.in_process,
+            "baseline": self.baseline,
+        }
+
+
+@dataclass(frozen=True)
+class Started:
+    """A candidate is asked for; `number` counts from 1, `planned` is None while only time limits the loop."""
+
+    backend: str
+    number: int
+    planned: int | None
+
+
+@dataclass(frozen=True)
+class Wrote:
+    """A piece of the answer, as the backend streams it; also its `status` lines."""
+
+    kind: ChunkKind
+    text: str
+
+
+@dataclass(frozen=True)
+class CandidateDone:
+    """The candidate's file is complete and the judging begins."""
+
+    number: int
+    kernel: str
+
+
+@dataclass(frozen=True)
+class CheckDone:
+    """The verifier finished one check."""
+
+    check: Check
+
+
+@dataclass(frozen=True)
+class VerdictDone:
+    """The candidate is judged; `best` when no earlier one is better."""
+
+    number: int
+    candidate: Candidate
+    best: bool
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last event: all that became of the problem, or the error that ended it."""
+
+    turn: Turn
+
+
+Event = Started | Wrote | CandidateDone | CheckDone | VerdictDone | Finished
