@@ -78,3 +78,24 @@ class Backend(Protocol):
     def close(self) -> None:
         """Free what the backend holds."""
         ...
+
+
+def open(name: str, *, model: str | None = None, device: str = "auto", spawn: Spawn | None = None) -> Backend:
+    """Open a backend by name; its heavy parts load at the first `write`, in a child where `spawn` is given."""
+    if name == "builtin":
+        from backends.compiler.backend import Builtin
+
+        return Builtin(spawn)
+    if name == "local":
+        from backends.local import Local
+
+        return Local(model, device, spawn)
+    if name == "server":
+        from backends.server import Server
+
+        return Server(model)
+    if name == "recorded":
+        from backends.recorded import Recorded
+
+        return Recorded(model)
+    raise BackendUnavailable(f"there is no backend {name!r}", "use builtin, local, server or recorded")

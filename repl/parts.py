@@ -1,0 +1,41 @@
+"""Opens what a run needs, a verifier and a backend, and closes both; the one place that joins the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import backends
+import verifier
+from backends import Backend
+from repl.arguments import Settings
+from verifier import Verifier
+
+
+def open_verifier(settings: Settings) -> Verifier:
+    """Start the judge's process, or none with --in-process; returns at once."""
+    return verifier.open_verifier(in_process=settings.options.in_process, device=settings.options.device)
+
+
+def open_backend(settings: Settings, judge: Verifier) -> Backend:
+    """Open the backend the person chose; what it executes runs in the verifier's children."""
+    return backends.open(
+        settings.backend,
+        model=settings.model,
+        device=settings.options.device,
+        spawn=None if settings.options.in_process else judge.spawn,
+    )
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[tuple[Backend, Verifier]]:
+    """Hold a backend and a verifier for one run."""
+    judge = open_verifier(settings)
+    try:
+        backend = open_backend(settings, judge)
+        try:
+            yield backend, judge
+        finally:
+            backend.close()
+    finally:
+        judge.close()

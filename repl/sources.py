@@ -1,0 +1,66 @@
+"""Files and standard input → text. Whatever cannot be read is refused with a code, a reason and what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from repl.turn import Trouble
+from verifier.problem import Problem
+
+SIZE_LIMIT = 4 << 20
+"""No module anybody wrote is 4 MB of text; a file that large is data given by mistake."""
+
+
+class Unreadable(Exception):
+    """Nothing could be read; carries what to tell the person."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.message)
+        self.trouble = trouble
+
+
+def read_problem(path: str | None) -> Problem:
+    """Read and parse a problem from a file, or from standard input for None and "-"; raise Unreadable, NotAProblem."""
+    return Problem.read(_bytes_of(path))
+
+
+def read_kernel(path: str) -> str:
+    """Read a kernel file as it is; raise Unreadable."""
+    data = _bytes_of(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        message = f"{path} is not UTF-8 text (byte {fault.start})"
+        raise Unreadable(Trouble("unreadable", message, "give a Python file that defines ModelNew")) from None
+
+
+def _bytes_of(path: str | None) -> bytes:
+    if path is None or path == "-":
+        return _standard_input()
+    file = Path(path)
+    if file.is_dir():
+        raise Unreadable(Trouble("is_directory", f"{path} is a directory", "kernelllm bench DIR takes a directory"))
+    try:
+        if file.stat().st_size > SIZE_LIMIT:
+            message = f"{path} has {file.stat().st_size >> 20} MB"
+            raise Unreadable(Trouble("too_large", message, "give the file that holds the module"))
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(Trouble("missing_file", f"{path} does not exist", "check the path")) from None
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise Unreadable(Trouble("unreadable", f"{path} cannot be read: {reason}", "check the path")) from None
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None or sys.stdin.closed:
+        hint = "give a file, or pipe a module in: kernelllm < FILE"
+        raise Unreadable(Trouble("empty", "standard input is closed", hint))
+    if sys.stdin.isatty():
+        print("paste an nn.Module, then Ctrl-D on an empty line", file=sys.stderr)
+    try:
+        return sys.stdin.buffer.read(SIZE_LIMIT)
+    except OSError as fault:
+        message = f"standard input cannot be read: {fault.strerror}"
+        raise Unreadable(Trouble("unreadable", message, "give a file")) from None
