@@ -73,6 +73,7 @@ def serve(channel: Any) -> None:
     if opening is None:
         return
     os.environ.update(opening["environment"])
+    _use_all_cores()
     weights = None
     while (message := channel.receive(None)) is not None:
         try:
@@ -121,6 +122,13 @@ def _replies(child: Child) -> Iterator[dict[str, Any]]:
         if "done" in reply:
             return
     raise BackendUnavailable("the model's process ended", "it may have run out of memory; use a smaller model")
+
+
+def _use_all_cores() -> None:
+    """Undo the one thread that suits the many small children beside this one."""
+    import torch
+
+    torch.set_num_threads(os.cpu_count() or 1)
 
 
 def _weights(model: str, device: str) -> Any:

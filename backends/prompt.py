@@ -76,7 +76,7 @@ def messages(request: Request) -> list[Mapping[str, str]]:
 
 
 def raw(source: str, template: str | None = None) -> str:
-    """Return a completion prompt as KernelLLM was tuned on: its own template where it is given, else one of that shape."""
+    """Return a completion prompt as KernelLLM was tuned on: its own template if given, else one of that shape."""
     if template and "{}" in template:
         return template.replace("{}", source, 1)
     return (

@@ -165,7 +165,7 @@ def _verdict(problem: Problem, kernel: str, verifier: Verifier, options: Options
                 verdict = step
             else:
                 yield CheckDone(step)
-    return verdict or Verdict("cannot_verify", "worker_died", "the verifier ended without a verdict")
+    return verdict or Verdict("cannot_verify", "verifier_unavailable", "the verifier ended without a verdict")
 
 
 def _as_generator(steps: Iterator[Check | Verdict]) -> Generator[Check | Verdict, None, None]:

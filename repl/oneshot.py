@@ -6,96 +6,118 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from repl.arguments import Settings
 from repl.convert import convert, judge
-from repl.events import Event, Finished
+from repl.events import Event, Finished, VerdictDone
+from repl.highlight import UnknownTheme
 from repl.parts import open_verifier, opened
 from repl.show import Show
 from repl.sources import Unreadable, read_kernel, read_problem
-from repl.turn import Trouble, Turn, trouble_of
+from repl.turn import Candidate, Trouble, Turn, trouble_of
+from verifier.problem import Problem
 
 
 def convert_one(settings: Settings) -> int:
     """Convert the file or the standard input that was named; return the exit code."""
+
+    def events(problem: Problem) -> Iterator[Event]:
+        with opened(settings) as (backend, verifier):
+            yield from convert(problem, backend, verifier, settings.options)
+
     path = settings.paths[0] if settings.paths else None
-    return _finish(settings, lambda: _conversion(settings, path))
+    turn, streamed = _run(settings, path, events)
+    _answer(settings, turn, "" if streamed else labelled(turn))
+    return turn.exit_code
 
 
 def verify_one(settings: Settings) -> int:
     """Judge a kernel somebody wrote; return the exit code."""
-    problem, kernel = settings.paths
-    return _finish(settings, lambda: _judgement(settings, problem, kernel), given=True)
+    problem_path, kernel_path = settings.paths
 
+    def events(problem: Problem) -> Iterator[Event]:
+        kernel = read_kernel(kernel_path)
+        verifier = open_verifier(settings)
+        try:
+            yield from judge(problem, kernel, verifier, settings.options)
+        finally:
+            verifier.close()
 
-def _conversion(settings: Settings, path: str | None) -> Iterator[Event]:
-    problem = read_problem(path)
-    with opened(settings) as (backend, verifier):
-        yield from convert(problem, backend, verifier, settings.options)
-
-
-def _judgement(settings: Settings, problem_path: str, kernel_path: str) -> Iterator[Event]:
-    problem, kernel = read_problem(problem_path), read_kernel(kernel_path)
-    verifier = open_verifier(settings)
-    try:
-        yield from judge(problem, kernel, verifier, settings.options)
-    finally:
-        verifier.close()
-
-
-def _finish(settings: Settings, start: Callable[[], Iterator[Event]], *, given: bool = False) -> int:
-    began = time.monotonic()
-    with Show(settings) as show:
-        turn = _follow(start, show)
-        if turn.seconds == 0.0:
-            turn = Turn(turn.problem, turn.candidates, turn.error, time.monotonic() - began)
-        show.turn(turn)
-    if settings.json:
-        _print(json.dumps(turn.to_dict(), ensure_ascii=False))
-    elif not given and turn.best and not show.printed_kernel:
-        _print(labelled(turn))
+    turn, _ = _run(settings, problem_path, events)
+    _answer(settings, turn, "")
     return turn.exit_code
-
-
-def _follow(start: Callable[[], Iterator[Event]], show: Show) -> Turn:
-    """Run to the end and return the turn, whatever ends it."""
-    try:
-        for event in start():
-            show.event(event)
-            if isinstance(event, Finished):
-                return event.turn
-    except KeyboardInterrupt:
-        return Turn(error=Trouble("interrupted", "interrupted", "nothing was kept"))
-    except Unreadable as fault:
-        return Turn(error=fault.trouble)
-    except Exception as fault:
-        return Turn(error=trouble_of(fault) or unexpected(fault))
-    return Turn(error=Trouble("internal_error", "the conversion ended without a result"))
-
-
-def unexpected(fault: Exception) -> Trouble:
-    """Tell of an error of our own without a traceback; KERNELLLM_DEBUG=1 raises it instead."""
-    if os.environ.get("KERNELLLM_DEBUG"):
-        raise fault
-    message = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
-    return Trouble("internal_error", message, "this is a fault of kernelllm; KERNELLLM_DEBUG=1 shows where")
 
 
 def labelled(turn: Turn) -> str:
     """Return the kernel, with a first line that says so when it is not verified."""
     if turn.best is None:
         return ""
-    verdict = turn.best.verdict
-    kernel = turn.best.kernel.rstrip("\n")
+    verdict, kernel = turn.best.verdict, turn.best.kernel.rstrip("\n")
     if verdict.passed or not kernel:
         return kernel
     why = " ".join(f"{verdict.code} {verdict.message}".split())
     return f"# NOT VERIFIED: {why}\n{kernel}"
 
 
-def _print(text: str) -> None:
+def unexpected(fault: Exception) -> Trouble:
+    """Tell of an error of our own in one line; KERNELLLM_DEBUG=1 raises it instead."""
+    if os.environ.get("KERNELLLM_DEBUG"):
+        raise fault
+    message = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
+    return Trouble("internal_error", message, "this is a fault of kernelllm; KERNELLLM_DEBUG=1 shows where")
+
+
+def say(text: str) -> None:
     """Write to stdout; a reader that went away is no error of ours."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@dataclass
+class _Kept:
+    """What is known when something ends the run early."""
+
+    problem: Problem | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+
+
+def _run(settings: Settings, path: str | None, events: Callable[[Problem], Iterator[Event]]) -> tuple[Turn, bool]:
+    """Go through the events and show them; return the turn, and whether its kernel is on the screen already."""
+    began = time.monotonic()
+    with Show(settings) as show:
+        turn = replace(_turn(path, events, show), seconds=time.monotonic() - began)
+        show.result(turn)
+        return turn, show.showed_the_kernel
+
+
+def _turn(path: str | None, events: Callable[[Problem], Iterator[Event]], show: Show) -> Turn:
+    kept = _Kept()
+    try:
+        kept.problem = read_problem(path)
+        show.problem(kept.problem)
+        for event in events(kept.problem):
+            show.event(event)
+            if isinstance(event, VerdictDone):
+                kept.candidates.append(event.candidate)
+            if isinstance(event, Finished):
+                return event.turn
+        error = Trouble("internal_error", "the conversion ended without a result")
+    except KeyboardInterrupt:
+        error = Trouble("interrupted", "interrupted")
+    except Unreadable as fault:
+        error = fault.trouble
+    except UnknownTheme as fault:
+        error = Trouble("usage", str(fault), "name a Pygments style, or leave --theme out")
+    except Exception as fault:
+        error = trouble_of(fault) or unexpected(fault)
+    return Turn(kept.problem, tuple(kept.candidates), error)
+
+
+def _answer(settings: Settings, turn: Turn, kernel: str) -> None:
+    if settings.json:
+        say(json.dumps(turn.to_dict(), ensure_ascii=False))
+    elif kernel:
+        say(kernel)

@@ -18,7 +18,7 @@ _EXIT_OF_ERROR = {
     "cannot_verify": CANNOT_VERIFY,
     "no_gpu": CANNOT_VERIFY,
     "no_triton": CANNOT_VERIFY,
-    "worker_died": CANNOT_VERIFY,
+    "verifier_unavailable": CANNOT_VERIFY,
     "internal_error": CANNOT_VERIFY,
 }
 """Every other error code says that the input is at fault: exit 2."""
@@ -76,6 +76,8 @@ class Turn:
     @property
     def exit_code(self) -> int:
         """The exit status of a one-shot run: a verified kernel counts even when the loop ended with an error."""
+        if self.error and self.error.exit_code == INTERRUPTED:
+            return INTERRUPTED
         if self.best and (self.best.verdict.passed or not self.error):
             return _EXIT_OF_OUTCOME[self.best.verdict.outcome]
         return self.error.exit_code if self.error else CANNOT_VERIFY
