@@ -6,7 +6,6 @@ Pasted code is executed here, so these functions are only called in child proces
 from __future__ import annotations
 
 import hashlib
-import inspect
 import linecache
 import os
 import random
@@ -25,7 +24,8 @@ from verifier.errors import VerificationError, reference_failed
 from verifier.parameters import randomise
 from verifier.tree import map_tensors
 
-__all__ = ["Case", "build_inputs", "clone", "construct", "derive", "init_arguments", "load", "randomise", "seed_all"]
+__all__ = ["Case", "buffers", "build_inputs", "clone", "construct", "derive", "forward_seed", "init_arguments", "load",
+           "randomise", "seed_all"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ def derive(seed: int, *parts: object) -> int:
     """Make a new seed that cannot be guessed from its neighbours."""
     digest = hashlib.sha256(repr((seed, *parts)).encode()).digest()
     return int.from_bytes(digest[:6], "little")
+
+
+def forward_seed(case: Case) -> int:
+    """Return the seed to set right before a forward, on both sides, so that random numbers are the same."""
+    return derive(case.seed, "forward")
 
 
 def seed_all(seed: int) -> None:
@@ -121,6 +126,12 @@ def construct(module: types.ModuleType, entry: str, seed: int, device: str = "cp
     return model.to(device)
 
 
+def buffers(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return the persistent buffers by name: the state a forward may change."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    return {name: value for name, value in model.state_dict().items() if name not in parameters}
+
+
 def build_inputs(module: types.ModuleType, case: Case, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
     """Make the inputs of a case: equal in two processes, never shared between two calls."""
     try:
@@ -139,14 +150,9 @@ def build_inputs(module: types.ModuleType, case: Case, device: str = "cpu") -> t
 
 def _draw(module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]:
     given = module.get_inputs()
-    if inspect.isgenerator(given):
-        given = list(given)
     if isinstance(given, dict) or given is None or isinstance(given, torch.Tensor):
         return arguments(given)
-    listed = list(given)
-    if len(listed) == 2 and isinstance(listed[0], list) and _is_keywords(listed[1]):
-        return listed[0], dict(listed[1])
-    return listed, {}
+    return list(given), {}  # a generator too
 
 
 def clone(value: Any) -> Any:

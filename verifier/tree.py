@@ -34,7 +34,7 @@ def paths(spec: Spec, root: str = "output") -> list[str]:
 
 def walk(spec: Spec, root: str = "output") -> Iterator[tuple[str, Spec]]:
     """Yield every leaf of a structure with its path."""
-    if "items" not in spec:
+    if not spec.get("items"):
         yield root, spec
         return
     keys = spec.get("keys") or range(len(spec["items"]))

@@ -1,0 +1,92 @@
+"""Which other values and sizes a problem admits: each is tried on the reference, and kept where it makes sense."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+from verifier import cases, variations
+from verifier.cases import Case
+from verifier.compare import Expected
+from verifier.degenerate import null_candidates
+from verifier.errors import VerificationError
+
+if TYPE_CHECKING:
+    from verifier.truth import Reference
+
+# With ties these may return any of several right answers.
+AMBIGUOUS_TIES = frozenset("topk sort argsort msort median nanmedian mode kthvalue unique multinomial".split())
+
+VALUE_LABELS = {
+    "large": "values x100",
+    "special": "zeros, ±89, ±1e4 among the values",
+    "negated": "negated values",
+    "ties": "values with ties",
+    "tiny": "values x0.001",
+}
+
+
+def admitted(reference: Reference, budget: float) -> list[Case]:
+    """Return the given inputs, twice seeded, then the variations that the reference accepts."""
+    deadline = time.monotonic() + budget
+    first = reference.first_case
+    kept = [first, Case(_seed(reference, 1), label="given inputs, another seed")]
+    base = reference.expected(first)
+    for ways in _proposals(reference, base):
+        for case in ways:
+            if time.monotonic() > deadline:
+                reference.notes.append("not every variation of the inputs was tried: the module is slow")
+                return kept
+            if _sensible(reference, case, base):
+                kept.append(case)
+                break
+    return kept
+
+
+def _seed(reference: Reference, number: int) -> int:
+    return cases.derive(reference.seed, "case", number)
+
+
+def _proposals(reference: Reference, base: Expected) -> Iterator[list[Case]]:
+    """Yield each variation with its alternatives; sizes and values take turns, so that a small budget sees both."""
+    shapes = [tuple(tensor.shape) for tensor in base.given]
+    sizes = [
+        [Case(_seed(reference, 10 + n), sizes=rule.text(), label=_size_label(kind, rule, shapes)) for rule in rules]
+        for n, (kind, rules) in enumerate(variations.size_rules(shapes))
+    ]
+    names = {op.name for op in reference.ops} | {part for op in reference.ops for part in op.aten}
+    values = [
+        [Case(_seed(reference, 30 + n), values=name, label=label)]
+        for n, (name, label) in enumerate(VALUE_LABELS.items())
+        if name != "ties" or not names & AMBIGUOUS_TIES
+    ]
+    if not any(tensor.is_floating_point() for tensor in base.given):
+        values = []
+    for turn in range(max(len(sizes), len(values))):
+        yield from sizes[turn : turn + 1]
+        yield from values[turn : turn + 1]
+
+
+def _size_label(kind: str, rule: variations.Resize, shapes: list[tuple[int, ...]]) -> str:
+    tensor, axis = rule.places[0]
+    old = shapes[tensor][axis]
+    return f"{kind}: size {old} -> {rule.size(old)}"
+
+
+def _sensible(reference: Reference, case: Case, base: Expected) -> bool:
+    """Accept a case that runs, stays finite, keeps the structure and can tell right from nothing."""
+    try:
+        got = reference.expected(case)
+    except VerificationError:
+        return False
+    if got.outputs.spec != base.outputs.spec or not any(known.eager.numel() for known in got.outputs.truths):
+        return False
+    return (not _finite(base) or _finite(got)) and (bool(null_candidates(base)) or not null_candidates(got))
+
+
+def _finite(expected: Expected) -> bool:
+    truths = [known for known in expected.outputs.truths if not known.exact]
+    return all(bool(torch.isfinite(known.eager).all()) and bool(torch.isfinite(known.oracle).all()) for known in truths)

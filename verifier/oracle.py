@@ -1,0 +1,120 @@
+"""The forward in float64: a dispatch mode that widens every step, and on request disturbs it by one rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float64: 2.0**-53}
+
+RANDOM = frozenset(
+    """rand rand_like randn randn_like normal normal_ uniform_ bernoulli bernoulli_ native_dropout exponential_
+    log_normal_ cauchy_ geometric_""".split()
+)
+# Results of these are exact, or must compare equal to what they were taken from.
+EXACT = frozenset(
+    """clone _to_copy copy_ copy cat stack index index_select gather embedding select_scatter slice_scatter scatter
+    scatter_ index_put index_put_ _unsafe_index masked_fill masked_fill_ where fill fill_ zero_ zeros zeros_like ones
+    ones_like full full_like empty empty_like new_zeros new_empty new_full new_ones arange scalar_tensor max min amax
+    amin aminmax maximum minimum relu relu_ clamp clamp_ clamp_min clamp_max threshold neg neg_ abs abs_ sign sgn floor ceil
+    round trunc sort topk kthvalue median mode max_pool2d_with_indices max_pool3d_with_indices repeat flip roll tril
+    triu constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle _local_scalar_dense
+    lift_fresh lift_fresh_copy _unsafe_view _reshape_alias resolve_conj resolve_neg unique _unique2 unfold im2col _pin_memory set_ resize_ cummax cummin one_hot""".split()
+)
+
+
+class CannotWiden(Exception):
+    """The module looks at the bits of its numbers, so float64 would change its meaning."""
+
+
+class Widened(TorchDispatchMode):
+    """Runs every operation in float64; random numbers are those the narrow dtype would have drawn."""
+
+    def __init__(self, narrow: torch.dtype, disturb_seed: int | None = None) -> None:
+        super().__init__()
+        self.narrow = narrow
+        self.rounding = ROUNDING.get(narrow, 2.0**-24)
+        self.disturb_seed = disturb_seed
+        self.generators: dict[torch.device, torch.Generator] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operation on widened operands."""
+        name, kwargs = func._schema.name.rpartition("::")[2], dict(kwargs or {})
+        if func is torch.ops.aten.view.dtype:
+            raise CannotWiden(name)
+        if name in RANDOM:
+            return self._random(func, name, args, kwargs)
+        written = [bool(a.alias_info and a.alias_info.is_write) for a in func._schema.arguments]
+        if func.is_view:
+            return func(*args, **kwargs)
+        args = tuple(a if written[i] else tree_map(_wide, a) for i, a in enumerate(args))
+        kwargs = {k: tree_map(_wide, v) for k, v in kwargs.items()}
+        if kwargs.get("dtype") in NARROW:
+            kwargs["dtype"] = torch.float64
+        result = func(*args, **kwargs)
+        if self.disturb_seed is not None and name not in EXACT:
+            tree_map(self.disturb, result)
+        return result
+
+    def disturb(self, value: Any) -> Any:
+        """Change a tensor in place by about one rounding of the narrow dtype."""
+        if isinstance(value, Tensor) and value.dtype in (torch.float64, torch.complex128) and value.numel():
+            if value.device not in self.generators:
+                self.generators[value.device] = torch.Generator(value.device).manual_seed(self.disturb_seed or 0)
+            real = torch.view_as_real(value) if value.is_complex() else value
+            if any(step == 0 and size > 1 for step, size in zip(real.stride(), real.shape, strict=True)):
+                return value
+            noise = torch.empty(real.shape, dtype=torch.float64, device=value.device)
+            noise.uniform_(-self.rounding, self.rounding, generator=self.generators[value.device])
+            real.mul_(1 + noise)
+        return value
+
+    def _random(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name.endswith("_"):  # in place on a widened tensor: draw narrow, copy in
+            target = args[0]
+            drawn = torch.empty_like(target, dtype=self.narrow if target.is_floating_point() else target.dtype)
+            func(drawn, *tree_map(self._narrowed, args[1:]), **kwargs)
+            return target.copy_(drawn)
+        if name == "native_dropout":
+            value, probability = args[0], args[1]
+            _, mask = func(self._narrowed(value), *args[1:], **kwargs)
+            return _wide(value) * mask / (1 - probability), mask
+        takes_dtype = any(a.name == "dtype" for a in func._schema.arguments)
+        if takes_dtype and (kwargs.get("dtype") is None or kwargs["dtype"].is_floating_point):
+            kwargs["dtype"] = self.narrow
+        return tree_map(_wide, func(*tree_map(self._narrowed, args), **kwargs))
+
+    def _narrowed(self, value: Any) -> Any:
+        return value.to(self.narrow) if isinstance(value, Tensor) and value.dtype == torch.float64 else value
+
+
+def _wide(value: Any) -> Any:
+    return value.to(torch.float64) if isinstance(value, Tensor) and value.dtype in NARROW else value
+
+
+@contextmanager
+def double_by_default() -> Iterator[None]:
+    """Let new tensors without a dtype be float64."""
+    kept = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(kept)
+
+
+def run_wide(call: Callable[[], Any], narrow: torch.dtype, disturb: tuple[list[Tensor], int] | None = None) -> Any:
+    """Run `call` in float64; `disturb` gives the tensors and the seed for a run with rounding noise."""
+    mode = Widened(narrow, None if disturb is None else disturb[1])
+    with torch.no_grad():
+        for tensor in disturb[0] if disturb else []:
+            mode.disturb(tensor)
+        with double_by_default(), mode:
+            return call()

@@ -1,0 +1,135 @@
+"""How far a kernel's value may be from the truth: what its dtype, the output's size and eager's own error allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+RELATIVE = {torch.float64: 1e-11, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+COARSEST = 0.15  # eight-bit floats: half a step of three mantissa bits, and accumulation
+PIECE = 2**24  # elements judged at once: a 13 GB output must not need five more copies in float64
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one tensor should be.
+
+    `eager` is PyTorch's own answer, `oracle` the float64 one (the same numbers when there is none), `probe` a
+    float64 run in which every step was disturbed by one rounding: how far an honest kernel may drift.
+    `lines` holds the rms of eager's and the probe's errors along each dimension. `untouched` is a tensor that
+    must come back bit for bit.
+    """
+
+    eager: Tensor
+    oracle: Tensor
+    probe: Tensor | None
+    scale: float
+    lines: tuple[Tensor, ...]
+    untouched: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """True for integers and booleans, and for what must not change: no distance is allowed."""
+        return self.untouched or not (self.eager.is_floating_point() or self.eager.is_complex())
+
+
+def untouched(tensor: Tensor) -> Truth:
+    """Build the truth for a tensor that must come back bit for bit."""
+    return Truth(tensor.detach(), tensor.detach(), None, 1.0, (), untouched=True)
+
+
+def truth(eager: Tensor, oracle: Tensor | None = None, probe: Tensor | None = None) -> Truth:
+    """Build the truth for one tensor from eager's answer, the oracle's and the probe's."""
+    eager = eager.detach()
+    if oracle is None or oracle.shape != eager.shape:
+        oracle, probe = widen(eager), None
+    exact = not (eager.is_floating_point() or eager.is_complex())
+    if exact:
+        return Truth(eager, oracle.detach(), None, 1.0, ())
+    oracle = widen(oracle.detach())
+    probe = widen(probe.detach()) if probe is not None and probe.shape == eager.shape else None
+    scale = _scale(oracle if eager.dtype == torch.float64 else widen(eager))
+    partial = Truth(eager, oracle, probe, scale, ())
+    return Truth(eager, oracle, probe, scale, _lines(partial))
+
+
+def widen(tensor: Tensor) -> Tensor:
+    """Return the tensor in float64 (complex128), integers unchanged."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
+
+
+def pieces(tensor: Tensor) -> Iterator[slice]:
+    """Cut the first dimension so that one piece holds about PIECE elements."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    step = max(1, rows * PIECE // max(1, tensor.numel()))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
+def part(tensor: Tensor, rows: slice) -> Tensor:
+    """Return some rows; a tensor without dimensions, or with one row for all, is its own part."""
+    return tensor[rows] if tensor.dim() and tensor.shape[0] > 1 else tensor
+
+
+def allowed(known: Truth, rows: slice) -> Tensor:
+    """Return how far each element of some rows may be from the interval between eager and the oracle."""
+    dtype = known.eager.dtype
+    relative = RELATIVE.get(_real(dtype), COARSEST)
+    floor = float(torch.finfo(dtype).tiny) if dtype not in (torch.float16,) else 2.0**-23
+    error = _error(known, rows)
+    result = relative * part(known.oracle, rows).abs() + (relative / 2 * known.scale + floor) + 4 * error
+    if known.lines:
+        result = result + 6 * torch.stack([part(line, rows).expand_as(error) for line in known.lines]).amax(0)
+    return result
+
+
+def _real(dtype: torch.dtype) -> torch.dtype:
+    return {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype, dtype)
+
+
+def _error(known: Truth, rows: slice) -> Tensor:
+    """Return eager's distance to the oracle, or the probe's where that is larger."""
+    oracle, eager = part(known.oracle, rows), widen(part(known.eager, rows))
+    # Where the two disagree grossly without the probe confirming it (a mask value taken from finfo), the
+    # disagreement says nothing about rounding: between the two is right, far outside is not.
+    ceiling = 0.05 * (torch.minimum(oracle.abs(), eager.abs()) + known.scale)
+    error = torch.minimum((eager - oracle).abs(), ceiling)
+    if known.probe is not None:
+        error = torch.maximum(error, (part(known.probe, rows) - oracle).abs())
+    return torch.nan_to_num(error, nan=0.0, posinf=0.0)
+
+
+def _scale(values: Tensor) -> float:
+    """Return the size of a typical element: a few huge ones (masked logits) must not speak for all."""
+    size = values.abs()
+    if size.numel() > PIECE:
+        size = size.reshape(-1)[:: size.numel() // PIECE + 1]
+    size = size[torch.isfinite(size) & (size > 0)]
+    if not size.numel():
+        return 0.0
+    typical = size.reshape(-1)[:: size.numel() // 2**20 + 1].quantile(0.25)
+    return float(torch.minimum(size.square().mean().sqrt(), 10 * typical))
+
+
+def _lines(known: Truth) -> tuple[Tensor, ...]:
+    """Return the rms error along every dimension: one extreme row or column makes its neighbours inexact too."""
+    shape = known.oracle.shape
+    if known.oracle.numel() < 2:
+        return ()
+    dims = [d for d in range(len(shape)) if shape[d] > 1]
+    first: Tensor | None = None
+    others: dict[int, list[Tensor]] = {d: [] for d in dims if d}
+    for rows in pieces(known.oracle):
+        square = _error(known, rows).square()
+        if 0 in dims:
+            total = square.sum(0, keepdim=True)
+            first = total if first is None else first + total
+        for d, found in others.items():
+            found.append(square.mean(d, keepdim=True).sqrt())
+    lines = [torch.cat(found) for found in others.values()]
+    return tuple(lines if first is None else [(first / shape[0]).sqrt(), *lines])

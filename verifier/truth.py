@@ -1,0 +1,222 @@
+"""The reference: what the pasted module returns, in its own dtype and in float64, and which cases it admits.
+
+Pasted code runs here, so a Reference lives in a child process, and never in the one that runs the candidate.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from verifier import admission, cases, degenerate
+from verifier.cases import Case
+from verifier.compare import Expectation, Expected
+from verifier.errors import VerificationError, reference_failed
+from verifier.operators import Op, record
+from verifier.oracle import run_wide
+from verifier.problem import Problem
+from verifier.tolerance import Truth, truth, untouched
+from verifier.tree import Tree, flatten, map_tensors
+
+PROBE_LIMIT = 2**27  # elements of parameters and inputs beyond which a third run costs more than it tells
+
+
+@dataclass(frozen=True)
+class Run:
+    """One forward: what came back, and the inputs and the buffers as the call left them."""
+
+    outputs: Tree
+    inputs: Tree
+    state: Tree
+
+
+@dataclass
+class Reference:
+    """A loaded problem with seeded, randomised parameters; `expected` answers for any case it admits."""
+
+    problem: Problem
+    device: str = "cpu"
+    seed: int = 0
+    folder: Path | None = None
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    ops: tuple[Op, ...] = ()
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        self._kept: tempfile.TemporaryDirectory[str] | None = None
+        if self.folder is None:
+            self._kept = tempfile.TemporaryDirectory(prefix="kernelllm-")
+            self.folder = Path(self._kept.name)
+        self.path = self.folder / "pasted_module.py"
+        self.module = cases.load(self.problem.source, self.path)
+        self.model = cases.construct(self.module, self.problem.entry, self.init_seed, self.device)
+        cases.randomise(self.model, self.parameter_seed)
+        self._answers: dict[Case, Expected] = {}
+        self._wide = True
+        self._look()
+
+    @property
+    def init_seed(self) -> int:
+        """Seed for the constructor, on both sides."""
+        return cases.derive(self.seed, "init")
+
+    @property
+    def parameter_seed(self) -> int:
+        """Seed for `cases.randomise`, on both sides."""
+        return cases.derive(self.seed, "parameters")
+
+    @property
+    def first_case(self) -> Case:
+        """The given inputs, first seed."""
+        return Case(cases.derive(self.seed, "case", 0))
+
+    def cases(self, budget: float = 2.0) -> list[Case]:
+        """List the cases this problem admits, most telling first, found by trying within `budget` seconds."""
+        return admission.admitted(self, budget)
+
+    def expected(self, case: Case) -> Expected:
+        """Return what the module gives for a case; raise VerificationError."""
+        if case not in self._answers:
+            self._answers[case] = self._answer(case)
+        return self._answers[case]
+
+    def forget(self) -> None:
+        """Free the answers kept so far."""
+        self._answers.clear()
+
+    def _look(self) -> None:
+        """Run once under observation: operations, random numbers, repeatability."""
+        case = self.first_case
+        given = cases.build_inputs(self.module, case, self.device)
+        state = torch.get_rng_state()
+        first, self.ops = record(lambda: self._run(case, cases.clone(given)))
+        cases.seed_all(cases.forward_seed(case))
+        self.random = not torch.equal(self._state_after, torch.get_rng_state())
+        torch.set_rng_state(state)
+        again = self._run(case, given)
+        if first.outputs.spec != again.outputs.spec or not all(map(_same, first.outputs.tensors, again.outputs.tensors)):
+            raise VerificationError(
+                "nondeterministic_reference", "the module gives two answers for the same inputs, parameters and seed",
+                "remove what changes from call to call (time, an unseeded generator, kept state)",
+            )
+        if self.random:
+            self.warnings.append("forward draws random numbers: a kernel must draw the same ones (same torch calls, same order)")
+        self.warnings.extend(degenerate.warnings(self))
+
+    def _answer(self, case: Case) -> Expected:
+        given = cases.build_inputs(self.module, case, self.device)
+        before = flatten(cases.clone(given))
+        eager = self._run(case, cases.clone(given))
+        oracle = self._widened(case, given, None)
+        elements = sum(t.numel() for t in [*before.tensors, *self.model.parameters()])
+        probe = self._widened(case, given, case.seed) if oracle and elements < PROBE_LIMIT else None
+        pairs = zip(before.tensors, eager.inputs.tensors, strict=True)
+        changed = tuple(n for n, (old, new) in enumerate(pairs) if not _same(old, new))
+        return Expected(
+            outputs=_expectation("output", eager.outputs, oracle and oracle.outputs, probe and probe.outputs),
+            inputs=_expectation("input", eager.inputs, oracle and oracle.inputs, probe and probe.inputs, changed),
+            state=_expectation("state", eager.state, oracle and oracle.state, probe and probe.state),
+            given=before.tensors,
+            changed=changed,
+        )
+
+    def _run(self, case: Case, inputs: Any) -> Run:
+        """Call a fresh copy of the module on inputs that are its own."""
+        args, kwargs = inputs
+        model = _copied(self.model, widen=False)
+        try:
+            with cases.no_stdin(), torch.no_grad():
+                cases.seed_all(cases.forward_seed(case))
+                outputs = model(*args, **kwargs)
+                self._state_after = torch.get_rng_state()
+                if self.device.startswith("cuda"):
+                    torch.cuda.synchronize()
+        except (Exception, SystemExit) as error:
+            raise reference_failed(error, str(self.path), f"forward({_shapes(args, kwargs)})") from error
+        return Run(flatten(outputs), flatten((args, kwargs)), flatten(cases.buffers(model)))
+
+    def _widened(self, case: Case, given: Any, disturb: int | None) -> Run | None:
+        """Run in float64; a module that cannot is judged by its own dtype alone, and the person is told."""
+        if not self._wide:
+            return None
+        try:
+            args, kwargs = map_tensors(_wide_copy, given)
+            model = _copied(self.model, widen=True)
+            tensors = [*flatten((args, kwargs)).tensors, *model.parameters()]
+            cases.seed_all(cases.forward_seed(case))
+            noise = None if disturb is None else (tensors, disturb)
+            with cases.no_stdin():
+                outputs = run_wide(lambda: model(*args, **kwargs), self.dtype, noise)
+            return Run(flatten(outputs), flatten((args, kwargs)), flatten(cases.buffers(model)))
+        except Exception as error:
+            self._wide = False
+            self.notes.append(f"no float64 oracle ({type(error).__name__}): PyTorch's own result is the yardstick")
+            return None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating point type the problem works in."""
+        inputs = flatten(cases.build_inputs(self.module, self.first_case)).tensors
+        found = [t.dtype for t in [*inputs, *self.model.parameters()] if t.is_floating_point()]
+        return found[0] if found else torch.float32
+
+
+def _expectation(
+    root: str, eager: Tree, oracle: Tree | None, probe: Tree | None, changed: tuple[int, ...] | None = None
+) -> Expectation:
+    """Join the three runs; with `changed` given, all other tensors must come back untouched."""
+    if oracle is None or len(oracle.tensors) != len(eager.tensors):
+        oracle = probe = None
+    truths: list[Truth] = []
+    for number, value in enumerate(eager.tensors):
+        if changed is not None and number not in changed:
+            truths.append(untouched(value))
+            continue
+        wide = oracle.tensors[number] if oracle else None
+        disturbed = probe.tensors[number] if probe and len(probe.tensors) == len(eager.tensors) else None
+        truths.append(truth(value, wide, disturbed))
+    return Expectation(eager.spec, tuple(truths), root)
+
+
+def _copied(model: nn.Module, *, widen: bool) -> nn.Module:
+    """Copy buffers and attributes, so that every call starts from the same state; parameters are shared or widened."""
+    shared: dict[int, Any] = {}
+    for parameter in model.parameters():
+        if widen and parameter.is_floating_point():
+            shared[id(parameter)] = nn.Parameter(parameter.detach().double(), requires_grad=False)
+        elif not widen:
+            shared[id(parameter)] = parameter
+    twin = copy.deepcopy(model, shared)
+    return twin.double() if widen else twin
+
+
+def _wide_copy(tensor: Tensor) -> Tensor:
+    wide = tensor.detach().clone()
+    return wide.double() if wide.is_floating_point() else wide
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _shapes(args: list[Any], kwargs: dict[str, Any]) -> str:
+    """Describe the arguments of a call: float32 3x4, int 2, mask=bool 3x3."""
+    named = [("", value) for value in args] + [(f"{key}=", value) for key, value in kwargs.items()]
+    return ", ".join(name + _words(value) for name, value in named)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {'x'.join(map(str, value.shape)) or 'scalar'}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__} of {len(value)}"
+    return repr(value) if value is None or isinstance(value, (bool, int, float)) else type(value).__name__
