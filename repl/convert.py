@@ -115,8 +115,8 @@ def _request(problem: Problem, options: Options, number: int, done: list[Candida
     return Request(
         source=problem.source,
         entry=problem.entry,
-        candidate=number - 1,
-        feedback=feedback_of(done) if repair else (),
+        candidate=len(options.earlier) + number - 1,
+        feedback=feedback_of([*options.earlier, *done]) if repair or options.earlier else (),
         seed=options.seed or 0,
         seconds=options.budget - (time.monotonic() - began) if options.budget else None,
     )

@@ -13,6 +13,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -41,6 +42,7 @@ class Editor:
         theme: list[tuple[str, str]] | None = None,
         idle: str = "paste an nn.Module",
         ready: Callable[[], None] = lambda: None,
+        typed: str = "",
         input: Input | None = None,
         output: Output | None = None,
     ) -> None:
@@ -69,6 +71,8 @@ class Editor:
             input=input,
             output=output,
         )
+        if typed:
+            _type_ahead(self._session.input, typed)
         self._session.app.after_render += self._rendered
         self._session.app.key_processor.before_key_press += lambda _: setattr(self, "_notice", "")
         self._buffer.on_text_insert += lambda buffer: self._arrivals.inserted(buffer.text)
@@ -100,7 +104,7 @@ class Editor:
         recalled = bool(text) and text in self._session.history.get_strings()
         return "pasted" if recalled else self._arrivals.of(text)
 
-    def _toolbar(self) -> list[tuple[str, str]]:
+    def _toolbar(self) -> StyleAndTextTuples:
         columns = self._session.output.get_size().columns
         left, right = toolbar(self._buffer.text, self._arrival(), self._idle)
         left = self._notice or left
@@ -205,6 +209,19 @@ class _Kept(FileHistory):
 
 def _history(path: Path | None) -> History:
     return ThreadedHistory(_Kept(str(path))) if path else InMemoryHistory()
+
+
+def _type_ahead(source: Input, typed: str) -> None:
+    """Give the first prompt the keys that came before it."""
+    from prompt_toolkit.input.typeahead import store_typeahead
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding import KeyPress
+
+    presses: list[KeyPress] = []
+    parser = Vt100Parser(presses.append)
+    parser.feed(typed)
+    parser.flush()
+    store_typeahead(source, presses)
 
 
 def _readable(source: Input, wait: float) -> bool:

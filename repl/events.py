@@ -21,6 +21,8 @@ class Options:
     speed: bool = True
     in_process: bool = False
     baseline: str = "both"
+    earlier: tuple[Candidate, ...] = ()
+    """Attempts of earlier turns at the same problem: the drawing goes on from them and their findings are told."""
 
     def for_verifier(self) -> dict[str, Any]:
         """Return the keyword arguments of `verify`."""

@@ -110,13 +110,17 @@ def folded(text: str) -> str:
     """Return the one row that stands for a long paste."""
     problem = read(text).problem
     name = f"{problem.entry}(nn.Module) · " if problem else ""
-    return f"{name}{text.count(chr(10)) + 1} lines"
+    return f"{name}{_lines(text)}"
 
 
 def _summary(problem: Problem) -> str:
     forward = ", ".join(problem.forward_args)
-    lines = f"{problem.lines} line" + ("s" if problem.lines != 1 else "")
-    return f"class {problem.entry}(nn.Module) · forward({forward}) · {lines}"
+    return f"class {problem.entry}(nn.Module) · forward({forward}) · {_lines(problem.source)}"
+
+
+def _lines(text: str) -> str:
+    count = len(text.splitlines())
+    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _fault(fault: NotAProblem | None) -> str:

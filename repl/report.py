@@ -14,6 +14,8 @@ from verifier.verdict import Check, Timing, Verdict
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from repl.turn import Trouble
+
 WIDTH = 80
 NAME_WIDTH = 22
 RESULT_WIDTH = 6
@@ -36,6 +38,15 @@ def table(verdict: Verdict, *, width: int = WIDTH, frame: bool = True) -> list[T
 def lines(verdict: Verdict, *, width: int = WIDTH) -> list[str]:
     """Lay the verdict out as plain text without box characters."""
     return [row.plain for row in table(verdict, width=width, frame=False)]
+
+
+def trouble(error: Trouble, *, width: int = WIDTH) -> list[Text]:
+    """Lay an error out: its code, the line, what happened, and below what to do."""
+    where = f", line {error.line}" if error.line else ""
+    stopped = error.code == "interrupted"
+    text = f"– {one_line(error.message)}" if stopped else f"✗ {error.code}{where}: {one_line(error.message)}"
+    rows = [_styled(row, "yellow" if stopped else "bold red") for row in _wrapped(text, width)]
+    return rows + [_styled(f"  {row}", "dim") for row in _wrapped(one_line(error.hint), width - 2)]
 
 
 def words(verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -43,10 +43,11 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
 class Stream:
     """Shows code as it is written and what is going on, in append-only fashion."""
 
-    def __init__(self, console: Console, label: str = "", theme: str = ANSI, *, leave: str = "Ctrl-C stops") -> None:
-        self._console, self._label, self._theme, self._leave = console, label, theme, leave
+    def __init__(self, console: Console, label: str = "", theme: str = ANSI, *, live: bool = True) -> None:
+        self._console, self._label, self._theme = console, label, theme
         self._highlight = Highlighter(theme)
         self._tail = ""
+        self._style: str | None = None
         self._lines = 0
         self._paced = 0.0
         self._began = time.monotonic()
@@ -56,7 +57,7 @@ class Stream:
             console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
             get_renderable=self._rows,
         )  # fmt: skip
-        self._alive = console.is_terminal and not console.is_dumb_terminal
+        self._alive = live and console.is_terminal and not console.is_dumb_terminal
 
     def __enter__(self) -> Stream:
         if self._alive:
@@ -77,8 +78,11 @@ class Stream:
         if tail:
             self._print([tail])
 
-    def write(self, piece: str) -> None:
-        """Take the next piece of code."""
+    def write(self, piece: str, style: str | None = None) -> None:
+        """Take the next piece: of code, or of other text with a style of its own."""
+        if style != self._style:
+            self._end_line()
+            self._style = style
         *lines, tail = (self._tail + piece).split("\n")
         with self._lock:
             self._tail = tail
@@ -92,8 +96,7 @@ class Stream:
 
     def end_file(self) -> None:
         """Finish the unfinished line; the next piece begins another file."""
-        if self._tail:
-            self.write("\n")
+        self._end_line()
         self._highlight = Highlighter(self._theme)
         self._lines = 0
 
@@ -103,15 +106,21 @@ class Stream:
             if label != self._label:
                 self._label, self._began = label, time.monotonic()
 
-    def say(self, *rows: RenderableType) -> None:
-        """Print rows above the live ones."""
+    def say(self, text: RenderableType, style: str = "") -> None:
+        """Print a settled row above the live ones."""
         with self._lock:
-            for row in rows:
-                self._console.print(row, soft_wrap=True)
+            self._console.print(text, style=style or None, soft_wrap=True)
+
+    def _end_line(self) -> None:
+        if self._tail:
+            self.write("\n", self._style)
 
     def _print(self, lines: list[str]) -> None:
-        text = Text("\n").join(self._highlight(visible(line.rstrip("\r"))) for line in lines)
-        self.say(text)
+        safe = [visible(line.rstrip("\r")) for line in lines]
+        if self._style is None:
+            self.say(Text("\n").join(map(self._highlight, safe)))
+        else:
+            self.say("\n".join(safe), self._style)
 
     def _wait(self) -> None:
         if self._paced < PACE_LIMIT:
@@ -142,7 +151,7 @@ class Stream:
         seconds = time.monotonic() - self._began
         spin = SPINNER[int(seconds * FPS) % len(SPINNER)]
         lines = f"{self._lines} lines" if self._lines else ""
-        parts = [self._label[:24], f"{seconds:.0f} s", lines, self._leave]
+        parts = [self._label[:24], f"{seconds:.0f} s", lines, "Ctrl-C stops"]
         return f"{spin} {' · '.join(filter(None, parts))}"
 
 

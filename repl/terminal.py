@@ -5,6 +5,8 @@ prompt_toolkit has its own raw mode; this covers the time before, between and af
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 import time
@@ -61,6 +63,18 @@ def ordinary(fd: int | None = None) -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def unread(fd: int | None = None) -> str:
+    """Take what was typed before `quiet` began, with its line ends as the Enter keys they were."""
+    fd = _stdin_fd() if fd is None else fd
+    if _attributes(fd) is None:
+        return ""
+    data = b""
+    while select.select([fd], [], [], 0)[0] and (piece := os.read(fd, 65536)):
+        data += piece
+    # The line discipline had turned each Enter into a newline by then.
+    return data.decode("utf-8", "surrogateescape").replace("\n", "\r")
 
 
 class Interrupts:

@@ -1,0 +1,218 @@
+"""What the person is working on: the last problem, kernel and verdict, and what can be done with them.
+
+The verifier and the backend are opened once the prompt stands; neither runs pasted code in this process.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repl import commands
+from repl.arguments import Settings
+from repl.events import Event
+from repl.foreign import visible
+from repl.reading import folded
+from repl.session import Session
+from repl.terminal import Interrupts
+from repl.turn import Candidate, Trouble, Turn, trouble_of
+from verifier.problem import NotAProblem, Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from backends import Backend
+    from verifier import Verifier
+
+
+class Desk:
+    """Does what is asked and shows what comes of it; `close` ends the children."""
+
+    def __init__(self, settings: Settings, interrupts: Interrupts, *, plain: bool = False) -> None:
+        self.settings = settings
+        self.theme = settings.theme or "ansi"
+        self.session = Session(warn=lambda text: self.say(text, "yellow"))
+        self.problem: Problem | None = None
+        self.turn: Turn | None = None
+        self.kernel = ""
+        self.trace = ""
+        self.saved: set[Path] = set()
+        """Files written by /save, which it may write again."""
+        self._interrupts = interrupts
+        self._plain = plain
+        self._console: Console | None = None
+        self._verifier: Verifier | None = None
+        self._backend: Backend | None = None
+
+    def warm(self) -> None:
+        """Start the judge's process, so that it is ready when the first problem comes."""
+        from repl.parts import open_verifier
+
+        if self._verifier is None:
+            self._verifier = open_verifier(self.settings)
+
+    def take(self, text: str, *, folds: bool = False) -> None:
+        """Run a command, or convert what was pasted."""
+        if folds:
+            self.say(f"› {folded(text)}")
+        if text.startswith("/") and "\n" not in text.strip():
+            commands.run(self, text)
+        elif text.strip():
+            self._paste(text)
+
+    def convert(self, earlier: Sequence[Candidate] = ()) -> None:
+        """Write a kernel for the problem and judge it; `earlier` are attempts to learn from."""
+        from repl.convert import convert
+
+        def events(problem: Problem, judge: Verifier) -> Iterator[Event]:
+            options = replace(self.settings.options, earlier=tuple(earlier))
+            return convert(problem, self._open_backend(), judge, options)
+
+        self._follow(events, self.settings.backend)
+
+    def judge(self, kernel: str) -> None:
+        """Judge a kernel for the problem."""
+        from repl.convert import judge
+
+        self._follow(lambda problem, judged_by: judge(problem, kernel, judged_by, self.settings.options), "verifying")
+
+    def new_turn(self) -> None:
+        """Keep what follows beside what was, under the next number."""
+        if self.problem:
+            self.session.begin(self.problem.source)
+
+    def choose(self, settings: Settings) -> None:
+        """Work with another backend from now on; what cannot be opened changes nothing."""
+        from repl.parts import open_backend
+
+        self.warm()
+        assert self._verifier is not None
+        backend = open_backend(settings, self._verifier)
+        if self._backend:
+            self._backend.close()
+        self.settings, self._backend = replace(self.settings, backend=settings.backend, model=settings.model), backend
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print our own words, or foreign ones made safe."""
+        self.console.print(visible(text), style=style or None, soft_wrap=True)
+
+    def code(self, source: str) -> None:
+        """Print code as it is, in colour."""
+        from repl.stream import Stream
+
+        with Stream(self.console, theme=self.theme, live=False) as stream:
+            stream.write(source if source.endswith("\n") else source + "\n")
+
+    def attempt(self, action: Callable[[], None]) -> None:
+        """Do it; whatever goes wrong is told in one line and leaves the session as it was."""
+        try:
+            action()
+        except KeyboardInterrupt:
+            self.say("stopped", "yellow")
+        except commands.Leave:
+            raise
+        except Exception as error:
+            self.trace = traceback.format_exc()
+            self.trouble(trouble_of(error) or _unexpected(error))
+
+    def trouble(self, trouble: Trouble) -> None:
+        """Tell of an error: its code, the line, what happened, and what to do."""
+        from repl import report
+
+        for row in report.trouble(trouble):
+            self.console.print(row, soft_wrap=True)
+
+    @property
+    def console(self) -> Console:
+        """The screen; made when first needed, because rich takes 0.1 s to import."""
+        if self._console is None:
+            from repl.stream import console
+
+            self._console = console(plain=self._plain)
+        return self._console
+
+    def close(self) -> None:
+        """End the backend and the verifier's processes."""
+        for part in (self._backend, self._verifier):
+            if part:
+                part.close()
+
+    def _paste(self, text: str) -> None:
+        self.session.begin(text)
+        self.trace, self.turn, self.kernel = "", None, ""
+        try:
+            self.problem = Problem.parse(text)
+        except NotAProblem as fault:
+            self.problem = None
+            self._finish(Turn(error=trouble_of(fault)))
+            return
+        self.session.cleaned(text, self.problem.source)
+        for note in self.problem.notes:
+            self.say(f"  {note}", "dim")
+        self.say("")
+        self.convert()
+
+    def _follow(self, start: Callable[[Problem, Any], Iterator[Event]], label: str) -> None:
+        """Show a conversion to its end, or to Ctrl-C, and keep what came of it."""
+        from repl.watch import Watch
+
+        if self.problem is None:
+            self.say("nothing was pasted yet", "yellow")
+            return
+        self._interrupts.forget()
+        events: Iterator[Event] = iter(())
+        stopped = False
+        error: Trouble | None = None
+        with Watch(self.console, label, self.theme) as watch:
+            try:
+                self.warm()
+                events = start(self.problem, self._verifier)
+                while event := self._interrupts.pull(events):
+                    watch.event(event)
+            except KeyboardInterrupt:
+                stopped = True
+            except Exception as fault:
+                self.trace = traceback.format_exc()
+                error = trouble_of(fault) or _unexpected(fault)
+            finally:
+                close = getattr(events, "close", None)
+                if close:
+                    close()
+        if stopped:
+            error = Trouble("interrupted", "stopped", "what was written so far is kept" if watch.kernel else "")
+        turn = watch.turn or Turn(self.problem, error=error)
+        self._finish(turn, watch.kernel)
+
+    def _finish(self, turn: Turn, partial: str = "") -> None:
+        from repl import report
+
+        self.turn = turn
+        best = turn.best
+        self.kernel = best.kernel if best else partial
+        if self.kernel:
+            self.session.kernel(self.kernel)
+        self.session.verdict(turn.to_dict())
+        if best:
+            self.trace = best.verdict.trace or self.trace
+            self.say("")
+            for row in report.table(best.verdict, width=self.console.width, frame=self.console.is_terminal):
+                self.console.print(row, soft_wrap=True)
+        if turn.error:
+            self.trouble(turn.error)
+        self.say("")
+
+    def _open_backend(self) -> Backend:
+        from repl.parts import open_backend
+
+        if self._backend is None:
+            assert self._verifier is not None
+            self._backend = open_backend(self.settings, self._verifier)
+        return self._backend
+
+
+def _unexpected(error: Exception) -> Trouble:
+    message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return Trouble("internal_error", message, "this is a fault of kernelllm; /show error prints where")
