@@ -44,6 +44,10 @@ class Widened(TorchDispatchMode):
         self.disturb_seed = disturb_seed
         self.generators: dict[torch.device, torch.Generator] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch would import torch._dynamo at the first operation: a second, for nothing
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation on widened operands."""
         name, kwargs = func._schema.name.rpartition("::")[2], dict(kwargs or {})

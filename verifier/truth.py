@@ -18,7 +18,7 @@ from verifier import admission, cases, degenerate
 from verifier.cases import Case
 from verifier.compare import Expectation, Expected
 from verifier.errors import VerificationError, reference_failed
-from verifier.operators import Op, record
+from verifier.ops import record
 from verifier.oracle import run_wide
 from verifier.problem import Problem
 from verifier.tolerance import Truth, truth, untouched
@@ -46,7 +46,7 @@ class Reference:
     folder: Path | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    ops: tuple[Op, ...] = ()
+    ops: tuple[str, ...] = ()
     random: bool = False
 
     def __post_init__(self) -> None:
@@ -96,7 +96,8 @@ class Reference:
         case = self.first_case
         given = cases.build_inputs(self.module, case, self.device)
         state = torch.get_rng_state()
-        first, self.ops = record(lambda: self._run(case, cases.clone(given)))
+        first, names = record(lambda: self._run(case, cases.clone(given)))
+        self.ops = tuple(names)
         cases.seed_all(cases.forward_seed(case))
         self.random = not torch.equal(self._state_after, torch.get_rng_state())
         torch.set_rng_state(state)
