@@ -4,31 +4,109 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from repl.library import KernelLLM
+    from repl.arguments import Settings
+    from repl.turn import Turn
+    from verifier.verdict import Verdict
 
-__all__ = ["KernelLLM", "main"]
+
+class KernelLLM:
+    """A kernel-writing language model and the verifier, in this process; the weights load at the first use.
+
+    >>> from kernelllm import KernelLLM
+    >>> turn = KernelLLM().convert('''
+    ... import torch, torch.nn as nn
+    ...
+    ... class Model(nn.Module):
+    ...     def forward(self, x):
+    ...         return torch.relu(x) * 2
+    ...
+    ... def get_inputs():
+    ...     return [torch.randn(8, 100)]
+    ...
+    ... def get_init_inputs():
+    ...     return []
+    ... ''')
+    >>> print(turn.verdict.outcome, turn.kernel)
+    """
+
+    def __init__(self, model_name: str = "facebook/KernelLLM", device: str = "auto") -> None:
+        self.model_name, self.device = model_name, device
+        self._loaded: Any = None
+
+    def generate_raw(self, prompt: str, temperature: float = 0.6, max_new_tokens: int = 2048) -> str:
+        """Complete a raw prompt and return the new text; warns when the limit cut it off."""
+        return self._draw(prompt, temperature, max_new_tokens).strip()
+
+    def stream_raw(self, prompt: str, max_new_tokens: int = 2048) -> None:
+        """Complete a raw prompt and print the text as it comes."""
+        self._draw(prompt, 0.6, max_new_tokens, show=lambda piece: print(piece, end="", flush=True))
+        print()
+
+    def generate_triton(self, code: str, temperature: float = 0.6, max_new_tokens: int = 2048) -> str:
+        """Return the model's kernel file for a PyTorch module, not judged."""
+        from backends import Request
+        from backends.extract import extract
+        from backends.local import prompt_for
+
+        prompt = prompt_for(self._weights(), Request(code, "Model"))
+        text = self._draw(prompt, temperature, max_new_tokens)
+        return extract(text) or text.strip()
+
+    def convert(self, code: str, *, backend: str = "builtin", **options: Any) -> Turn:
+        """Convert a module and judge the kernels; `options` are those of repl.events.Options."""
+        from repl.library import convert
+
+        return convert(code, backend, self.model_name, self.device, options)
+
+    def verify(self, problem: str, kernel: str, **options: Any) -> Verdict:
+        """Judge a kernel file; `options` are those of verifier.verify."""
+        from repl.library import verify
+
+        return verify(problem, kernel, {"device": self.device, **options})
+
+    def _draw(self, prompt: Any, temperature: float, max_new_tokens: int, show: Any = lambda piece: None) -> str:
+        from backends.weights import Sampling
+
+        pieces: list[str] = []
+        stream = self._weights().stream(prompt, Sampling(temperature, max_new_tokens=max_new_tokens))
+        while True:
+            try:
+                pieces.append(next(stream))
+            except StopIteration as end:
+                if end.value:
+                    warnings.warn(f"the answer was cut off: {end.value}", stacklevel=3)
+                return "".join(pieces)
+            show(pieces[-1])
+
+    def _weights(self) -> Any:
+        if self._loaded is None:
+            from backends.weights import Weights
+
+            self._loaded = Weights(self.model_name, self.device)
+        return self._loaded
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    from repl.arguments import Settings, UsageError, parse
+    from repl.arguments import UsageError, parse
 
     words = sys.argv[1:] if arguments is None else arguments
     signal.signal(signal.SIGTERM, _end)
     try:
-        settings: Settings = parse(words)
+        return _run(parse(words))
     except UsageError as fault:
-        return _bad_usage(fault, "--json" in words)
-    try:
-        return _run(settings)
+        from repl.oneshot import bad_usage
+
+        return bad_usage(fault, as_json="--json" in words)
     except KeyboardInterrupt:
         return 130
 
 
-def _run(settings: Any) -> int:
+def _run(settings: Settings) -> int:
     if settings.command == "bench":
         from repl.batch import bench
 
@@ -46,30 +124,9 @@ def _at_a_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-def _bad_usage(fault: Any, as_json: bool) -> int:
-    import json
-
-    from repl.turn import Trouble, Turn
-
-    trouble = Trouble("usage", fault.message, fault.hint)
-    if as_json:
-        print(json.dumps(Turn(error=trouble).to_dict()))
-    print(f"error [usage]: {trouble.message}\n  {trouble.hint}", file=sys.stderr)
-    return trouble.exit_code
-
-
 def _end(*_: object) -> NoReturn:
-    """SIGTERM unwinds the stack, so that children and terminal settings are cleaned up."""
+    """SIGTERM unwinds the stack, so that children and the terminal's settings are cleaned up."""
     raise SystemExit(143)
-
-
-def __getattr__(name: str) -> Any:
-    # The class pulls the whole library in, which `--help` must not wait for.
-    if name == "KernelLLM":
-        from repl.library import KernelLLM
-
-        return KernelLLM
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 if __name__ == "__main__":

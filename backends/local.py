@@ -99,10 +99,14 @@ def answer(weights: Any, request: Request) -> Iterator[Chunk]:
         seed=request.seed + request.candidate,
         seconds=request.seconds,
     )
-    prompt = messages(request) if weights.chats else raw(request.source, weights.template)
     splitter = Splitter()
-    cut = yield from _sorted(weights.stream(prompt, sampling), splitter)
+    cut = yield from _sorted(weights.stream(prompt_for(weights, request), sampling), splitter)
     yield from splitter.finish(cut)
+
+
+def prompt_for(weights: Any, request: Request) -> Any:
+    """Return the request as this model is asked: a chat, or the raw text it was tuned on."""
+    return messages(request) if weights.chats else raw(request.source, weights.template)
 
 
 def _sorted(pieces: Generator[str, None, str], splitter: Splitter) -> Generator[Chunk, None, str]:

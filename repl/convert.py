@@ -95,7 +95,7 @@ def _candidates(
         yield CandidateDone(number, answer.kernel)
         verdict = yield from _verdict(problem, answer.kernel, verifier, options)
         verdict = _blame_the_cut(verdict, answer.cut)
-        done.append(Candidate(backend.name, _origin(number, options, request), answer.kernel, verdict))
+        done.append(Candidate(backend.name, _origin(request), answer.kernel, verdict))
         yield VerdictDone(number, done[-1], best=Turn(candidates=tuple(done)).best is done[-1])
 
 
@@ -122,10 +122,8 @@ def _request(problem: Problem, options: Options, number: int, done: list[Candida
     )
 
 
-def _origin(number: int, options: Options, request: Request) -> str:
-    if request.feedback:
-        return f"repair {number - options.candidates}"
-    return f"candidate {number}"
+def _origin(request: Request) -> str:
+    return f"{'repair' if request.feedback else 'candidate'} {request.candidate + 1}"
 
 
 def _answer(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from repl.arguments import Settings
+from repl.arguments import Settings, UsageError
 from repl.convert import convert, judge
 from repl.events import Event, Finished, VerdictDone
 from repl.highlight import UnknownTheme
@@ -66,6 +67,15 @@ def unexpected(fault: Exception) -> Trouble:
         raise fault
     message = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
     return Trouble("internal_error", message, "this is a fault of kernelllm; KERNELLLM_DEBUG=1 shows where")
+
+
+def bad_usage(fault: UsageError, *, as_json: bool) -> int:
+    """Tell what is wrong with the command line; return the exit code."""
+    trouble = Trouble("usage", fault.message, fault.hint)
+    print(f"error [usage]: {fault.message}\n  {fault.hint}", file=sys.stderr)
+    if as_json:
+        say(json.dumps(Turn(error=trouble).to_dict()))
+    return trouble.exit_code
 
 
 def say(text: str) -> None:
