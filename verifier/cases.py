@@ -93,16 +93,16 @@ def init_arguments(module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]
     return arguments(given)
 
 
-def arguments(given: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Split what get_inputs or get_init_inputs returned into positional and keyword arguments."""
+def arguments(given: Any, *, init: bool = True) -> tuple[list[Any], dict[str, Any]]:
+    """Split what get_init_inputs (or, with `init` false, get_inputs) returned into positional and keyword arguments."""
     if given is None:
         return [], {}
     if isinstance(given, dict):
         return [], dict(given)
     if isinstance(given, (torch.Tensor, str, bool, int, float)):
         return [given], {}
-    listed = list(given)
-    if len(listed) == 2 and isinstance(listed[0], (list, tuple)) and _is_keywords(listed[1]):
+    listed = list(given)  # a generator too
+    if init and len(listed) == 2 and isinstance(listed[0], (list, tuple)) and _is_keywords(listed[1]):
         return list(listed[0]), dict(listed[1])  # KernelBook: [[positional], {keyword}]
     return listed, {}
 
@@ -136,9 +136,9 @@ def build_inputs(module: types.ModuleType, case: Case, device: str = "cpu") -> t
     """Make the inputs of a case: equal in two processes, never shared between two calls."""
     try:
         seed_all(case.seed)
-        drawn = clone(_draw(module))
+        drawn = clone(arguments(module.get_inputs(), init=False))
         if case.sizes != "given":
-            more = (clone(_draw(module)) for _ in range(variations.MAX_DRAWS))
+            more = (clone(arguments(module.get_inputs(), init=False)) for _ in range(variations.MAX_DRAWS))
             drawn = variations.resize(case.sizes, drawn, more)
         if case.values != "given":
             drawn = variations.revalue(case.values, drawn, derive(case.seed, "values"))
@@ -146,13 +146,6 @@ def build_inputs(module: types.ModuleType, case: Case, device: str = "cpu") -> t
         raise reference_failed(error, str(module.__file__), "get_inputs()") from error
     args, kwargs = drawn if device == "cpu" else move(drawn, device)
     return args, kwargs
-
-
-def _draw(module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]:
-    given = module.get_inputs()
-    if isinstance(given, dict) or given is None or isinstance(given, torch.Tensor):
-        return arguments(given)
-    return list(given), {}  # a generator too
 
 
 def clone(value: Any) -> Any:

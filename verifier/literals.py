@@ -1,0 +1,134 @@
+"""The integers of a problem's text: where they stand, whether a kernel ever sees them, and the text with others.
+
+Text and ast only. Lines stay where they are, so that an error in a rewritten text points into the pasted one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+GIVEN = ("get_inputs", "get_init_inputs")
+_FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.Pow, ast.LShift, ast.FloorDiv)
+LARGEST = 2**40
+
+
+@dataclass(frozen=True)
+class Site:
+    """One integer in the text (`1024 * 2` counts as one), and whether only get_inputs and get_init_inputs use it."""
+
+    line: int
+    start: int
+    end: int
+    value: int
+    given: bool
+
+
+def sites(source: str) -> list[Site]:
+    """List the integers of a module's text in order."""
+    tree = ast.parse(source)
+    seen_by_classes = _reachable(tree)
+    found = []
+    for statement in tree.body:
+        given = not isinstance(statement, ast.ClassDef) and not seen_by_classes & _defined(statement)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            continue
+        found += [
+            Site(node.lineno, node.col_offset, node.end_col_offset or 0, value, given)
+            for node, value in _integers(statement)
+        ]
+    return sorted(found, key=lambda site: (site.line, site.start))
+
+
+def rewritten(source: str, mapping: Mapping[int, int], *, given_only: bool = True) -> str:
+    """Return the text with integers replaced by value."""
+    lines = [line.encode() for line in source.split("\n")]
+    for site in reversed(sites(source)):
+        if site.value in mapping and (site.given or not given_only):
+            line = lines[site.line - 1]
+            lines[site.line - 1] = line[: site.start] + str(mapping[site.value]).encode() + line[site.end :]
+    return b"\n".join(lines).decode()
+
+
+def rewritten_kernel(source: str, mapping: Mapping[int, int], problem: str) -> str:
+    """Apply a problem's map to a kernel's own copy of its constants: constructors, and module constants of that name.
+
+    Block sizes and the bodies of kernels and forwards are left alone.
+    """
+    tree = ast.parse(source)
+    names = set().union(*(_defined(s) for s in ast.parse(problem).body if isinstance(s, (ast.Assign, ast.AnnAssign))))
+    places = []
+    for statement in tree.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _defined(statement) & names:
+            places.append((statement.lineno, statement.end_lineno or statement.lineno))
+        if isinstance(statement, ast.ClassDef):
+            inits = [f for f in statement.body if isinstance(f, ast.FunctionDef) and f.name != "forward"]
+            places += [(f.lineno, f.end_lineno or f.lineno) for f in inits]
+    lines = [line.encode() for line in source.split("\n")]
+    for site in reversed(sites(source)):
+        if site.value in mapping and any(first <= site.line <= last for first, last in places):
+            line = lines[site.line - 1]
+            lines[site.line - 1] = line[: site.start] + str(mapping[site.value]).encode() + line[site.end :]
+    return b"\n".join(lines).decode()
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        return {statement.name}
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _used(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _reachable(tree: ast.Module) -> set[str]:
+    """Return the module-level names that a class uses, directly or through functions and other constants."""
+    uses: dict[str, set[str]] = {}
+    for statement in tree.body:
+        for name in _defined(statement):
+            uses.setdefault(name, set()).update(_used(statement))
+    waiting = set().union(*(_used(s) for s in tree.body if isinstance(s, ast.ClassDef)))
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        waiting |= uses.get(name, set()) - reached
+    return reached - set(GIVEN)
+
+
+def _integers(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    if isinstance(node, ast.expr):
+        value = _constant(node)
+        if value is not None:
+            if node.lineno == node.end_lineno:
+                yield node, value
+            return
+    for child in ast.iter_child_nodes(node):
+        yield from _integers(child)
+
+
+def _constant(node: ast.expr) -> int | None:
+    """Fold `1024 * 2` and `2 ** 14` to one number."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, _FOLDED):
+        return None
+    left, right = _constant(node.left), _constant(node.right)
+    if left is None or right is None or (isinstance(node.op, (ast.Pow, ast.LShift)) and not 0 <= right <= 40):
+        return None
+    match node.op:
+        case ast.Add():
+            value = left + right
+        case ast.Sub():
+            value = left - right
+        case ast.Mult():
+            value = left * right
+        case ast.Pow():
+            value = left**right
+        case ast.LShift():
+            value = left << right
+        case _:
+            value = left // right if right else 0
+    return value if abs(value) < LARGEST else None
