@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from verifier.paste.characters import clean, decoded
+from verifier.paste.reading import complete
+from verifier.paste.refusal import NotAProblem
+from verifier.paste.sizes import parameter_names
+from verifier.paste.syntax import read
 
-class NotAProblem(Exception):
-    """The text cannot be made a problem; says what is wrong, where, and what to do.
-
-    `code` is one of the error codes (empty, not_pytorch, syntax_error, truncated, ...), `line` counts from 1
-    in the text as pasted, or is None.
-    """
-
-    def __init__(self, code: str, message: str, hint: str = "", line: int | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint, self.line = code, message, hint, line
+__all__ = ["NotAProblem", "Problem"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,33 @@ class Problem:
     @property
     def lines(self) -> int:
         """Number of lines of the cleaned source."""
-        return self.source.count("\n") + 1
+        return len(self.source.rstrip("\n").split("\n"))
 
     @classmethod
     def parse(cls, text: str) -> Problem:
-        """Read a paste without executing it; raise NotAProblem."""
-        raise NotAProblem("not_pytorch", "parsing is being written")
+        """Read a paste without executing it; raise NotAProblem. Cheap to repeat: remembered by text."""
+        outcome = _outcome(text)
+        if isinstance(outcome, NotAProblem):
+            raise NotAProblem(outcome.code, outcome.message, outcome.hint, outcome.line)
+        return outcome
+
+    @classmethod
+    def read(cls, data: bytes) -> Problem:
+        """Read the bytes of a file, in whatever encoding; raise NotAProblem."""
+        text, notes = decoded(data)
+        problem = cls.parse(text)
+        return replace(problem, notes=notes + problem.notes)
+
+
+@lru_cache(maxsize=64)
+def _outcome(text: str) -> Problem | NotAProblem:
+    try:
+        module = complete(read(clean(text)))
+    except NotAProblem as refusal:
+        return refusal
+    except SyntaxError as fault:
+        return NotAProblem("syntax_error", str(fault.msg), "Correct it and paste again.", fault.lineno)
+    except RecursionError:
+        return NotAProblem("syntax_error", "nested too deeply", "Paste one module in a file of ordinary code.")
+    arguments = tuple(parameter_names(module.entry.forward))
+    return Problem(module.lines.text, module.entry.name, arguments, module.lines.notes)

@@ -1,0 +1,161 @@
+"""The road from a cleaned paste to a complete module, one step after the other."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from dataclasses import dataclass, replace
+
+from verifier.paste import choose, cut, imports, inputs, rewrites, trim
+from verifier.paste.edits import Edit, applied
+from verifier.paste.lines import Lines
+from verifier.paste.refusal import NotAProblem
+from verifier.paste.statements import Statement, statements
+from verifier.paste.syntax import Code, tree
+from verifier.paste.wrap import wrapped
+
+_ALWAYS_THERE = frozenset(dir(builtins)) | frozenset("__name__ __file__ __doc__ __class__ __builtins__ __debug__ __spec__ __module__ __qualname__".split())
+_OTHERS = {"tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "flax": "Flax", "mxnet": "MXNet", "paddle": "Paddle"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A complete module: its lines, and the class to convert."""
+
+    lines: Lines
+    entry: choose.ModuleClass
+
+
+def complete(code: Code) -> Module:
+    """Cut out the module, rewrite what can't run here, add what is missing; raise NotAProblem."""
+    code, body, classes = _opened(code)
+    table = choose.aliases(body)
+    if not classes:
+        code, body, classes = _wrapped(code, body, table)
+    chosen, choice = _chosen(code.lines, classes, body)
+    cut.check(code, body, chosen)
+    made = inputs.made(code, body, table, classes, chosen)
+    if made is not None:
+        code = _extended(code, *made)
+        body = statements(code)
+    keep, drops, said = trim.trimmed(code.lines, body, (chosen.name, "get_inputs", "get_init_inputs"))
+    moves, moved = _devices(code.lines, keep)
+    unused, left_out = imports.sorted_out(code.lines, keep)
+    lines = applied(code.lines, drops + moves + unused).noted(*choice, *said, *moved, *left_out)
+    return Module(_named(code, lines, keep), chosen)
+
+
+def _opened(code: Code) -> tuple[Code, list[Statement], dict[str, choose.ModuleClass]]:
+    """List statements and classes after taking off what belongs to trainers and compilers."""
+    body = statements(code)
+    table = choose.aliases(body)
+    classes = choose.module_classes(body, table)
+    edits, notes = rewrites.unlit(code.lines, classes)
+    if re.search(r"\b(?:compile|jit)\b", code.lines.text):
+        more, told = rewrites.uncompiled(code.lines, body, table)
+        edits, notes = edits + more, notes + told
+    if not edits:
+        return code, body, classes
+    code = _changed(code, edits, notes)
+    body = statements(code)
+    return code, body, choose.module_classes(body, choose.aliases(body))
+
+
+def _changed(code: Code, edits: list[Edit], notes: list[str]) -> Code:
+    lines = applied(code.lines, edits).noted(*notes)
+    return Code(lines, tree(lines.text))
+
+
+def _extended(code: Code, text: str, *notes: str) -> Code:
+    """Add text at the end; its lines carry the number of the last pasted line."""
+    lines = code.lines.trimmed()
+    added = tuple(text.rstrip("\n").split("\n"))
+    numbers = lines.numbers + (lines.numbers[-1],) * len(added)
+    lines = replace(lines, texts=lines.texts + added, numbers=numbers).noted(*notes)
+    return Code(lines, tree(lines.text))
+
+
+def _wrapped(
+    code: Code, body: list[Statement], table: dict[str, str]
+) -> tuple[Code, list[Statement], dict[str, choose.ModuleClass]]:
+    found = wrapped(body, table)
+    if found is None:
+        raise _no_module(code, body, table)
+    code = _extended(code, *found)
+    body = statements(code)
+    return code, body, choose.module_classes(body, choose.aliases(body))
+
+
+def _no_module(code: Code, body: list[Statement], table: dict[str, str]) -> NotAProblem:
+    hint = "Paste a class that inherits from torch.nn.Module and has a forward."
+    packages = {name.split(".")[0] for name in table.values()}
+    other = next((title for package, title in _OTHERS.items() if package in packages), None)
+    if other and not any(s.imports and "torch" in s.bound for s in body):
+        return NotAProblem("not_pytorch", f"this is {other} code: only PyTorch modules are converted", hint)
+    for s in body:
+        if isinstance(s.node, ast.ClassDef):
+            line = code.lines.number(s.node.lineno)
+            return NotAProblem("not_pytorch", f"class {s.node.name} does not inherit from nn.Module", hint, line)
+    return NotAProblem("not_pytorch", "there is no nn.Module here", hint)
+
+
+def _chosen(lines: Lines, classes: dict[str, choose.ModuleClass], body: list[Statement]) -> tuple[choose.ModuleClass, list[str]]:
+    misspelt = choose.misspelt(classes)
+    if misspelt:
+        module, name = misspelt
+        line = lines.number(module.node.lineno)
+        raise NotAProblem("reference_error", f"torch.nn has no '{name}'", f"Did you mean 'Module'? {module.name} inherits from it.", line)
+    if not any(m.forward or not m.base.endswith((".Module", ".LightningModule")) for m in classes.values()):
+        module = list(classes.values())[-1]
+        ends = module.node is body[-1].node
+        line = lines.number(module.node.lineno)
+        raise NotAProblem(
+            "truncated" if ends else "not_pytorch",
+            f"class {module.name} has no forward" + (": the code seems to be cut off" if ends else ""),
+            "Paste the whole class." if ends else f"Give {module.name} a forward method.",
+            line,
+        )
+    chosen, note = choose.entry(classes, body)
+    return chosen, [note] if note else []
+
+
+def _devices(lines: Lines, keep: list[Statement]) -> rewrites.Rewrites:
+    if "cuda" not in lines.text:
+        return [], []
+    return rewrites.undevised(lines, keep)
+
+
+def _named(code: Code, lines: Lines, keep: list[Statement]) -> Lines:
+    """Add the usual imports for names that nothing defines; raise NotAProblem for other names."""
+    bound = {name for s in keep for name in s.bound}
+    if any(isinstance(s.node, ast.ImportFrom) and s.node.names[0].name == "*" for s in keep):
+        return lines
+    undefined = {name for s in keep for name in s.used} - bound - _ALWAYS_THERE
+    if "SimpleNamespace(" in lines.text:
+        undefined |= {"SimpleNamespace"} - bound
+    if not undefined:
+        return lines
+    added, unknown = imports.missing(undefined)
+    if unknown:
+        raise _undefined(code, keep, unknown)
+    at = imports.insertion_point(tree(lines.text))
+    texts = lines.texts[:at] + tuple(added) + (() if _starts_with_import(lines.texts[at:]) else ("", "")) + lines.texts[at:]
+    number = lines.numbers[max(at - 1, 0)]
+    numbers = lines.numbers[:at] + (number,) * (len(texts) - len(lines.texts)) + lines.numbers[at:]
+    return Lines(texts, numbers, lines.notes).noted(f"added {', '.join(added)}")
+
+
+def _starts_with_import(texts: tuple[str, ...]) -> bool:
+    return bool(texts) and texts[0].startswith(("import ", "from "))
+
+
+def _undefined(code: Code, keep: list[Statement], unknown: set[str]) -> NotAProblem:
+    places = [
+        (n.lineno, n.id) for s in keep for n in ast.walk(s.node) if isinstance(n, ast.Name) and n.id in unknown
+    ]
+    line, name = min(places, default=(0, min(unknown)))
+    hint = f"Paste the definition of {name} too, or correct the name."
+    return NotAProblem("reference_error", f"'{name}' is defined nowhere in the paste", hint, code.lines.number(line))
+
+

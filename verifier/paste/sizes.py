@@ -1,0 +1,192 @@
+"""Guesses constructor arguments from annotations, names and use: small sizes that divide one another."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from verifier.paste.choose import ModuleClass
+from verifier.paste.evaluate import Unknown, evaluate
+from verifier.paste.statements import Statement, dotted
+
+_BY_NAME: tuple[tuple[str, str], ...] = (
+    (r"(?:num_?|n_?)?(?:kv_?|q_?|query_?)?heads?|nheads?", "4"),
+    (r"(?:num_?|n_?)?class(?:es)?|out_classes|num_labels|nc", "10"),
+    (r"(?:num_?|n_?)?(?:vocab|tokens)(?:_?size)?|num_embeddings|ntokens?", "128"),
+    (r".*groups?", "4"),
+    (r"(?:.*_)?kernel(?:_?size)?s?|ks?", "3"),
+    (r"(?:.*_)?(?:stride|dilation)s?", "1"),
+    (r"(?:.*_)?pad(?:ding)?", "1"),
+    (r"(?:.*_)?(?:num_?|n_?)?(?:layers|blocks|depth|experts?_per_token|repeats?)|top_?k|n_?layers?", "2"),
+    (r"(?:num_?|n_?)?experts", "4"),
+    (r"max_.*len.*|.*seq_?len.*|block_size|context_?(?:size|length|len)|max_position.*|window(?:_size)?|length", "32"),
+    (r".*drop(?:out|_?path)?(?:_?(?:rate|prob|p))?|p|.*_drop", "0.0"),
+    (r".*eps(?:ilon)?", "1e-05"),
+    (r"momentum", "0.1"),
+    (r".*(?:slope|alpha|beta|gamma|temperature|tau|margin|lambda\w*|weight|threshold|lr|smoothing|scale|delta|factor_f)", "0.5"),
+    (r".*(?:min|low|lower)(?:_val(?:ue)?)?", "-1.0"),
+    (r".*(?:max|high|upper)(?:_val(?:ue)?)?", "1.0"),
+    (r".*bias|use_.*|has_.*|with_.*|is_.*|.*causal|affine|inplace|batch_first|bidirectional|keep_?dim|training", "True"),
+    (r"(?:axis|dims?_to_reduce|reduce_dim)", "1"),
+    (r"(?:.*im(?:a?ge?)?_?size|resolution|height|width|h|w)", "32"),
+    (r".*patch.*", "8"),
+    (r"(?:.*ratio|.*factor|.*mult(?:iplier)?|expansion|reduction|r|rank)", "4"),
+    (r".*act(?:ivation)?(?:_?(?:fn|func|type|name))?", "'relu'"),
+    (r"(?:.*out_?(?:ch(?:annels?)?|planes|filters))", "16"),
+    (r".*(?:ch(?:annels?|ans?)?|planes|filters|nf|ngf|ndf|num_features|growth_rate|c_?(?:in|out)?|c[12]|width)", "16"),
+    (r".*(?:out|target)(?:put)?_?(?:features?|dims?|size|d)?|.*_out", "48"),
+    (r".*(?:shape)", "[64]"),
+    (r".*(?:sizes|dims|hidden_layers|widths|features_list)", "[64, 64]"),
+)
+_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), text) for pattern, text in _BY_NAME)
+_BY_KIND = {"int": "16", "float": "0.5", "bool": "True", "str": "'relu'"}
+WIDTH = "64"
+"""The size of a feature dimension about which nothing else is known."""
+
+
+def parameter_names(function: ast.FunctionDef | None) -> list[str]:
+    """Return the names of the positional parameters without self."""
+    if function is None:
+        return []
+    return [a.arg for a in [*function.args.posonlyargs, *function.args.args]][1:]
+
+
+def required_names(function: ast.FunctionDef | None) -> list[str]:
+    """Return the positional parameters without a default."""
+    if function is None:
+        return []
+    names = parameter_names(function)
+    return names[: max(len(names) - len(function.args.defaults), 0)]
+
+
+def known(module: ModuleClass, texts: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluate the constructor's arguments and defaults, where they are plain."""
+    found: dict[str, Any] = {}
+    if module.init is not None:
+        names, defaults = parameter_names(module.init), module.init.args.defaults
+        pairs = list(zip(names[len(names) - len(defaults) :], defaults, strict=False))
+        pairs += [(a.arg, d) for a, d in zip(module.init.args.kwonlyargs, module.init.args.kw_defaults, strict=True) if d]
+        for name, node in [*pairs, *((n, ast.parse(t, mode="eval").body) for n, t in texts.items())]:
+            found.pop(name, None)
+            _record(found, name, node, values)
+    return found
+
+
+def _record(found: dict[str, Any], name: str, node: ast.AST, values: Mapping[str, Any]) -> None:
+    if isinstance(node, ast.Call) and node.keywords:  # a configuration object: SimpleNamespace(width=64)
+        for keyword in node.keywords:
+            _record(found, f"{name}.{keyword.arg}", keyword.value, values)
+        return
+    try:
+        found[name] = evaluate(node, values)
+    except Unknown:
+        return
+
+
+def given(body: list[Statement], module: ModuleClass, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluate what get_init_inputs() of the paste returns."""
+    for s in body:
+        if isinstance(s.node, ast.FunctionDef) and s.node.name == "get_init_inputs":
+            for n in ast.walk(s.node):
+                if isinstance(n, ast.Return) and isinstance(n.value, (ast.List, ast.Tuple)):
+                    items, keywords = list(n.value.elts), {}
+                    if len(items) == 2 and isinstance(items[0], ast.List) and isinstance(items[1], ast.Dict):
+                        pairs = zip(items[1].keys, items[1].values, strict=True)
+                        keywords = {k.value: ast.unparse(v) for k, v in pairs if isinstance(k, ast.Constant)}
+                        items = items[0].elts
+                    texts = dict(zip(parameter_names(module.init), map(ast.unparse, items), strict=False))
+                    return known(module, {**texts, **keywords}, values)
+    return known(module, {}, values)
+
+
+def guessed(
+    body: list[Statement], table: dict[str, str], classes: Mapping[str, ModuleClass], module: ModuleClass
+) -> dict[str, str]:
+    """Guess an expression for every constructor parameter that has no default."""
+    init = module.init
+    if init is None:
+        return {}
+    annotations = {a.arg: a.annotation for a in [*init.args.posonlyargs, *init.args.args]}
+    found = {name: _one(name, annotations[name], body, classes, module) for name in required_names(init)}
+    return _same_width(found, module)
+
+
+def by_name(name: str, kind: str = "") -> str:
+    """Guess from a name and the kind its annotation names."""
+    if kind in ("bool", "str") or kind.startswith(("List", "list", "Tuple", "tuple", "Sequence")):
+        text = next((t for p, t in _PATTERNS if p.fullmatch(name) and t[0] in "'T["), "")
+        return text or _BY_KIND.get(kind) or ("[3, 3]" if kind[:1] in "Tt" else "[64, 64]")
+    text = next((t for p, t in _PATTERNS if p.fullmatch(name)), "")
+    if kind == "float" and (not text or "." not in text):
+        return text if text.isdigit() and text != WIDTH else _BY_KIND["float"]
+    return text or WIDTH
+
+
+def _one(
+    name: str, annotation: ast.expr | None, body: list[Statement], classes: Mapping[str, ModuleClass], module: ModuleClass
+) -> str:
+    kind = ast.unparse(annotation).removeprefix("Optional[").removesuffix("]") if annotation else ""
+    kind = kind.rpartition(".")[2].strip("'\"")
+    local = next((s.node for s in body if isinstance(s.node, ast.ClassDef) and s.node.name == kind), None)
+    if local is not None and kind not in classes:
+        return _configuration(local)
+    if kind == "Module" or (module.forward and _is_called(name, module.node)):
+        return "nn.ReLU" if _is_class_parameter(name, module.node) else "nn.Identity()"
+    read = _attributes_read(name, module.node)
+    if read and not kind.startswith(("int", "float", "str", "List", "Tuple")):
+        return "SimpleNamespace(" + ", ".join(f"{attribute}={by_name(attribute)}" for attribute in read) + ")"
+    compared = _compared_text(name, module.node)
+    return repr(compared) if compared is not None else by_name(name, kind)
+
+
+def _configuration(node: ast.ClassDef) -> str:
+    """Fill the fields of a dataclass that have no default, or the parameters of its constructor."""
+    init = next((m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None)
+    if init is not None:
+        return f"{node.name}({', '.join(f'{n}={by_name(n)}' for n in required_names(init))})"
+    fields = [f for f in node.body if isinstance(f, ast.AnnAssign) and f.value is None and isinstance(f.target, ast.Name)]
+    texts = [f"{f.target.id}={by_name(f.target.id, ast.unparse(f.annotation))}" for f in fields if isinstance(f.target, ast.Name)]
+    return f"{node.name}({', '.join(texts)})"
+
+
+def _attributes_read(name: str, node: ast.ClassDef) -> list[str]:
+    owners = {name} | {f"self.{n.targets[0].attr}" for n in ast.walk(node) if isinstance(n, ast.Assign)
+                       and isinstance(n.targets[0], ast.Attribute) and dotted(n.value) == name}  # fmt: skip
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    read = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and dotted(n.value) in owners and id(n) not in called]
+    return list(dict.fromkeys(n.attr for n in read))
+
+
+def _is_called(name: str, node: ast.ClassDef) -> bool:
+    stored = {n.targets[0].attr for n in ast.walk(node) if isinstance(n, ast.Assign)
+              and isinstance(n.targets[0], ast.Attribute) and dotted(n.value) == name}  # fmt: skip
+    return any(isinstance(n, ast.Call) and (dotted(n.func) == name or dotted(n.func).removeprefix("self.") in stored)
+               and dotted(n.func) != "self" for n in ast.walk(node))  # fmt: skip
+
+
+def _is_class_parameter(name: str, node: ast.ClassDef) -> bool:
+    return any(isinstance(n, ast.Call) and dotted(n.func) == name for n in ast.walk(node))
+
+
+def _compared_text(name: str, node: ast.ClassDef) -> str | None:
+    for n in ast.walk(node):
+        if isinstance(n, ast.Compare) and dotted(n.left) in (name, f"self.{name}"):
+            for value in ast.walk(n.comparators[0]):
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    return value.value
+    return None
+
+
+def _same_width(found: dict[str, str], module: ModuleClass) -> dict[str, str]:
+    """Give input and output the same width where forward adds its input to its result."""
+    forward = module.forward
+    first = parameter_names(forward)[:1]
+    residual = forward is not None and any(
+        isinstance(n, (ast.BinOp, ast.AugAssign))
+        and isinstance(n.op, ast.Add)
+        and {dotted(c) for c in ast.iter_child_nodes(n)} & {*first, "residual", "identity", "shortcut", "skip", "res"}
+        for n in ast.walk(forward)
+    )
+    return {name: WIDTH if residual and text == "48" else text for name, text in found.items()}
