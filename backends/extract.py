@@ -41,7 +41,7 @@ def _blocks(text: str) -> list[tuple[str, str]]:
             fence = ""
         elif fence:
             found[-1][1].append(line)
-    return [(language, "\n".join(lines) + "\n") for language, lines in found if any(map(str.strip, lines))]
+    return [(language, "\n".join(lines).rstrip("\n") + "\n") for language, lines in found if any(map(str.strip, lines))]
 
 
 def _with_earlier_kernels(code: str, blocks: list[str]) -> str:
@@ -67,7 +67,7 @@ def _longest_module(text: str) -> str | None:
 
 def _with_imports(code: str) -> str:
     """An answer whose first line was lost still means torch."""
-    if "torch" in code and MODEL.search(code) and not re.search(r"^import torch\b", code, re.M):
+    if "torch" in code and MODEL.search(code) and not re.search(r"^import torch\s*(?:,|;|#|$)", code, re.M):
         return "import torch\n" + code
     return code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from backends import Chunk, ChunkKind
+from backends import Chunk
 from backends.extract import FENCE, MODEL, PYTHON, extract
 
 _OPEN, _CLOSE = "<think>", "</think>"
@@ -28,6 +28,7 @@ class Splitter:
         self._line = ""
         self._fence = ""
         self._is_code = False
+        self._block: list[str] = []
         self._held = False
         self.answered = False
         """True once a fence closed after `class ModelNew`: what follows is over-generation."""
@@ -39,10 +40,6 @@ class Splitter:
                 yield Chunk("reasoning", text)
             else:
                 yield from self._sort(text)
-
-    def reasoning(self, piece: str) -> Iterator[Chunk]:
-        """Take a piece that the server itself marked as reasoning."""
-        yield Chunk("reasoning", piece)
 
     def finish(self, cut: str = "") -> Iterator[Chunk]:
         """Yield what was held back, the file that is meant, and why the answer ended early, if it did."""
@@ -69,7 +66,7 @@ class Splitter:
         if self._line and not self._held and not _may_be_fence(self._line):
             self._held = True  # the start of this line is on its way: the rest follows as it comes
         if self._held and self._line:
-            yield Chunk(self._kind(), self._line)
+            yield self._chunk(self._line)
             self._line = ""
 
     def _end_of_line(self, end: str) -> Iterator[Chunk]:
@@ -77,18 +74,21 @@ class Splitter:
         streaming, self._held = self._held, False
         fence = None if streaming else FENCE.match(line)
         if fence and not self._fence:
-            self._fence, self._is_code = fence[1], fence[2].lower() in PYTHON
+            self._fence, self._is_code, self._block = fence[1], fence[2].lower() in PYTHON, []
         elif fence and self._closes(fence):
             self._fence = ""
-            self.answered = self.answered or (self._is_code and bool(MODEL.search("".join(self._whole))))
+            self.answered = self.answered or (self._is_code and bool(MODEL.search("".join(self._block))))
         else:
-            yield Chunk(self._kind(), line + end)
+            yield self._chunk(line + end)
 
     def _closes(self, fence: re.Match[str]) -> bool:
         return fence[1][0] == self._fence[0] and len(fence[1]) >= len(self._fence) and not fence[2]
 
-    def _kind(self) -> ChunkKind:
-        return "code" if self._fence and self._is_code else "prose"
+    def _chunk(self, text: str) -> Chunk:
+        if not (self._fence and self._is_code):
+            return Chunk("prose", text)
+        self._block.append(text)
+        return Chunk("code", text)
 
 
 class _ThinkTags:

@@ -56,8 +56,8 @@ def rows(summary: dict[str, Any]) -> Iterable[str]:
         lines.append((name, *(str(tally[kind]) for kind in kinds), speed))
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
-        cells = [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        yield "  ".join(cells).rstrip()
+        first, *others = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        yield "  ".join([first.strip().ljust(widths[0]), *others]).rstrip()
     total = summary["total"]
     if total["codes"]:
         yield "why not: " + ", ".join(f"{code} {count}" for code, count in total["codes"].items())
