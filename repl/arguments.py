@@ -13,6 +13,10 @@ from repl.events import Options
 
 BACKENDS = ("builtin", "local", "server", "recorded")
 
+_TAKES_A_VALUE = {
+    "--backend", "--model", "-k", "--budget", "--seed", "--device", "--baseline", "--theme", "--output", "--jobs",
+}  # fmt: skip
+
 _EPILOG = """\
 ways to run
   kernelllm                        the prompt, when stdin and stdout are terminals
@@ -78,11 +82,13 @@ def parse(arguments: list[str]) -> Settings:
 
 def _split_command(arguments: list[str]) -> tuple[str, list[str]]:
     """Find `verify` or `bench` as the first word that is no option; a file of that name is given as ./verify."""
+    before = ""
     for place, word in enumerate(arguments):
-        if not word.startswith("-"):
+        if not word.startswith("-") and before not in _TAKES_A_VALUE:
             if word in ("verify", "bench"):
                 return word, arguments[:place] + arguments[place + 1 :]
             break
+        before = word
     return "convert", arguments
 
 
