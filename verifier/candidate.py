@@ -1,0 +1,106 @@
+"""The candidate's child: loads a kernel file inside the sandbox and runs it on request. What it says is judged outside.
+
+The expected values are never in this process, nor is the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from verifier import cases, running, sandbox, without_gpu
+from verifier.errors import VerificationError
+from verifier.launches import Trace
+from verifier.loading import Refused, build, load_kernel
+from verifier.wire import Channel
+from verifier.witness import Witness
+
+KERNEL_FILE = "kernel.py"
+PROBLEM_FILE = "problem.py"
+
+
+def serve(channel: Channel) -> None:
+    """Answer requests until the other side hangs up."""
+    session: Session | None = None
+    while (frame := channel.receive_frame()) is not None:
+        request, blobs = frame
+        if session is None:
+            session = Session(request["device"], os.getcwd())
+        channel.send(*session.answer(request, blobs))
+
+
+class Session:
+    """One candidate: loaded once, built once, run many times."""
+
+    def __init__(self, device: str, scratch: str, confined: bool = True) -> None:
+        self.device, self.confined = device, confined
+        self.scratch = os.path.realpath(scratch)
+        self.kernel_file = str(Path(self.scratch, KERNEL_FILE))
+        self.runner: running.Runner | None = None
+
+    def answer(self, request: dict[str, Any], blobs: Sequence[bytes] = ()) -> tuple[dict[str, Any], list[Any]]:
+        """Do one request; whatever goes wrong in the candidate comes back as its description."""
+        try:
+            if request["do"] == "load":
+                return self._load(request)
+            if self.runner is None:
+                raise Refused("runtime_error", "nothing is loaded")
+            if request["do"] == "run":
+                return self.runner.run(cases.Case(**request["case"]), request)
+            if request["do"] == "state":
+                return self.runner.load_state(request, blobs), []
+            return self.runner.repeat(request), []
+        except Refused as refused:
+            return {"ok": False, **refused.described(), **self._seen()}, []
+        except VerificationError as fault:  # the problem's own functions failed here although they run elsewhere
+            return {"ok": False, "code": "runtime_error", "message": fault.message, "line": None, **self._seen()}, []
+
+    def _seen(self) -> dict[str, Any]:
+        return self.runner.seen() if self.runner is not None else {}
+
+    def _load(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        Path(self.kernel_file).write_text(request["kernel"], encoding="utf-8")  # Triton reads a kernel from its file
+        Path(self.scratch, PROBLEM_FILE).write_text(request["source"], encoding="utf-8")
+        Path(self.scratch, "triton").mkdir(exist_ok=True)
+        torch.set_num_threads(1)
+        sys.dont_write_bytecode = True
+        memory = None
+        if self.device == "cpu":
+            from verifier import interpreter
+
+            memory = interpreter.install()
+            memory.kernel_file = self.kernel_file
+            without_gpu.install()
+        trace = Trace(memory)
+        trace.install()
+        witness = Witness(self.scratch, _programs(self.device))
+        missing: list[str] = []
+        if self.confined:
+            missing = sandbox.confine(self.scratch, _devices(self.device), witness.programs)
+        witness.start()
+        self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
+        problem = cases.load(request["source"], Path(self.scratch, PROBLEM_FILE))
+        kernel = load_kernel(Path(self.kernel_file))
+        self.runner.problem, self.runner.model = problem, build(kernel, problem, request["seed"], self.kernel_file, self.device)
+        return {"ok": True, "missing": missing, "state": running.described_state(self.runner.model), **self._seen()}, []
+
+
+def _devices(device: str) -> tuple[str, ...]:
+    """A GPU's device files, which CUDA writes to."""
+    if device == "cpu":
+        return ()
+    return tuple(str(path) for path in Path("/dev").glob("nvidia*"))
+
+
+def _programs(device: str) -> tuple[str, ...]:
+    """The programs that Triton itself starts to compile for a GPU."""
+    if device == "cpu":
+        return ()
+    import triton
+
+    return (str(Path(triton.__file__).parent),)

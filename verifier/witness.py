@@ -1,0 +1,135 @@
+"""What a candidate does besides computing: network, programs, files, replaced functions, threads, global settings.
+
+The sandbox prevents; this notices and names, also where the candidate swallows the refusal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn")
+_PROCESSES = ("os.fork", "os.forkpty", "os.kill", "os.killpg", "sys.addaudithook")
+_NETWORK = ("socket.__new__", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "urllib.Request")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_WATCHED = (
+    "torch", "torch.nn", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd", "triton",
+    "triton.runtime.jit", "triton.runtime.interpreter", "triton.runtime.autotuner", "triton.testing", "time", "json",
+    "hashlib", "struct", "gc", "verifier.encoding", "verifier.tree", "verifier.launches", "verifier.ops", "verifier.wire",
+    "verifier.cases", "verifier.witness", "verifier.running", "verifier.candidate", "verifier.interpreter.memory",
+)
+_WATCHED_CLASSES = (
+    ("torch", "Tensor"), ("torch.nn", "Module"), ("triton.runtime.jit", "JITFunction"),
+    ("triton.runtime.jit", "KernelInterface"), ("triton.runtime.autotuner", "Autotuner"),
+    ("triton.runtime.interpreter", "InterpretedFunction"), ("triton.runtime.interpreter", "GridExecutor"),
+    ("triton.runtime.interpreter", "InterpreterBuilder"), ("verifier.ops", "Ops"), ("verifier.launches", "Trace"),
+    ("verifier.interpreter.memory", "Memory"), ("verifier.wire", "Channel"),
+)
+
+
+@dataclass
+class Witness:
+    """Watches this process from `start` on."""
+
+    scratch: str
+    programs: tuple[str, ...] = ()
+    events: list[str] = field(default_factory=list)
+    _known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _settings: dict[str, Any] = field(default_factory=dict)
+    _threads: set[int | None] = field(default_factory=set)
+    _mine: int = 0
+
+    def start(self) -> None:
+        """Begin to watch; an audit hook cannot be taken away again."""
+        self._known = {name: dict(vars(thing)) for name, thing in _watched()}
+        self._settings = _settings()
+        self._threads = {thread.ident for thread in threading.enumerate()}
+        self._mine = os.getpid()
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        what = self._refused(event, args)
+        if what is not None:
+            if what not in self.events:
+                self.events.append(what)
+            raise PermissionError(f"the candidate {what}")
+
+    def _refused(self, event: str, args: tuple[Any, ...]) -> str | None:
+        if event == "open":
+            return self._write(args)
+        if event in _PROGRAMS:
+            return None if self._own_program(args) else "starts a program"
+        if event in _NETWORK:
+            return "uses the network"
+        if event in _PROCESSES and not (event == "os.kill" and args[0] == self._mine):
+            return f"calls {event}"
+        return None
+
+    def _write(self, args: tuple[Any, ...]) -> str | None:
+        path, mode, flags = args
+        if not (isinstance(flags, int) and flags & _WRITES) or not isinstance(path, (str, bytes)):
+            return None
+        place = os.path.abspath(os.fsdecode(path))
+        if place.startswith((self.scratch + "/", "/dev/")):
+            return None
+        return f"writes {place}"
+
+    def _own_program(self, args: tuple[Any, ...]) -> bool:
+        return any(str(arg).startswith(program) for arg in args[:1] for program in self.programs)
+
+    def replaced(self) -> list[str]:
+        """Name the functions of torch, Triton, Python and the verifier that were exchanged."""
+        found = []
+        for name, thing in _watched():
+            now = vars(thing)
+            for key, old in self._known.get(name, {}).items():
+                if callable(old) and now.get(key) is not old:
+                    found.append(f"{name}.{key}")
+        return found
+
+    def settings(self) -> list[str]:
+        """Name the global settings that were changed, and put them back."""
+        now = _settings()
+        changed = [name for name, value in self._settings.items() if now[name] != value]
+        for name in changed:
+            _RESTORE[name](self._settings[name])
+        return changed
+
+    def threads(self) -> int:
+        """Count the threads that were started and still run."""
+        return sum(thread.ident not in self._threads for thread in threading.enumerate() if thread.is_alive())
+
+
+def _watched() -> list[tuple[str, Any]]:
+    things: list[tuple[str, Any]] = [(name, sys.modules[name]) for name in _WATCHED if name in sys.modules]
+    for module, name in _WATCHED_CLASSES:
+        if hasattr(sys.modules.get(module), name):
+            things.append((f"{module}.{name}", getattr(sys.modules[module], name)))
+    return things
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": str(torch.get_default_device()),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "the float32 matmul precision": torch.get_float32_matmul_precision(),
+        "the working directory": os.getcwd(),
+    }
+
+
+_RESTORE: dict[str, Callable[[Any], Any]] = {
+    "the default dtype": torch.set_default_dtype,
+    "the default device": torch.set_default_device,
+    "gradients": torch.set_grad_enabled,
+    "deterministic algorithms": torch.use_deterministic_algorithms,
+    "the float32 matmul precision": torch.set_float32_matmul_precision,
+    "the working directory": os.chdir,
+}
