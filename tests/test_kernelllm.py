@@ -1,0 +1,274 @@
+"""The command as people run it, a process of its own, and the class that Python users import."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelllm import KernelLLM
+from tests.backends import tiny
+from verifier.problem import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PROBLEM = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+def get_inputs():
+    return [torch.randn(8, 100)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+KERNEL = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_relu_kernel(x_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0) * 2, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        n_elements = out.numel()
+        if n_elements:
+            double_relu_kernel[(triton.cdiv(n_elements, 1024),)](x, out, n_elements, BLOCK_SIZE=1024)
+        return out
+"""
+
+FIELDS = ["problem", "kernel", "candidates", "verdict", "error", "seconds"]
+
+
+def run(*words: str, text: str | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, from another folder, with no terminal."""
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL} if text is None else {"input": text}
+    environment = {**os.environ, "XDG_STATE_HOME": "/nonexistent", "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, str(ROOT / "kernelllm.py"), *words],
+        capture_output=True, text=True, timeout=110, env=environment, **options, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A problem, a right kernel and a wrong one."""
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "wrong.py").write_text(KERNEL.replace("* 2", "* 3"))
+    return tmp_path
+
+
+def test_help_is_quick() -> None:
+    """--help answers in 0.2 s, the best of three, and lists the exit codes."""
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        told = run("--help")
+        times.append(time.monotonic() - began)
+    assert told.returncode == 0 and "130 interrupted" in told.stdout
+    assert min(times) < 0.2
+
+
+def test_a_verified_kernel_goes_to_stdout(files: Path) -> None:
+    """One-shot: the kernel and nothing else on stdout, stream and table on stderr, exit 0."""
+    told = run(str(files / "problem.py"), "--backend", "recorded", "--model", str(files / "kernel.py"), "--no-speed")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout == KERNEL
+    assert "verified" in told.stderr and "tl.store" in told.stderr and "\x1b" not in told.stderr
+
+
+def test_piped_input_and_json(files: Path) -> None:
+    """Piped text is a problem; --json prints one object with the fields of the contract."""
+    told = run("--json", "--backend", "recorded", "--model", str(files / "wrong.py"), "--no-speed", text=PROBLEM)
+    answer = json.loads(told.stdout)
+    assert told.returncode == 1 and list(answer) == FIELDS
+    assert answer["verdict"]["code"] == "value_mismatch" and answer["kernel"] is None
+    assert answer["problem"]["name"] == "Model" and answer["candidates"][0]["backend"] == "recorded"
+
+
+def test_verify(files: Path) -> None:
+    """`verify` judges a given kernel: 0 when it is right, 1 when it is wrong."""
+    words = ("verify", str(files / "problem.py"))
+    assert run(*words, str(files / "kernel.py"), "--no-speed").returncode == 0
+    told = run(*words, str(files / "wrong.py"), "--no-speed")
+    assert told.returncode == 1 and "value_mismatch" in told.stderr and not told.stdout
+
+
+def test_an_unverified_kernel_says_so_in_its_first_line(files: Path) -> None:
+    """What failed is not handed out as if it were right."""
+    told = run(str(files / "problem.py"), "--backend", "recorded", "--model", str(files / "wrong.py"), "--no-speed")
+    assert told.returncode == 1 and told.stdout.startswith("# NOT VERIFIED: value_mismatch")
+
+
+def test_best_of_k(files: Path) -> None:
+    """Of several candidates the verified one is given."""
+    folder = files / "answers"
+    folder.mkdir()
+    (folder / "1.py").write_text((files / "wrong.py").read_text())
+    (folder / "2.md").write_text(f"Better:\n```python\n{KERNEL}```\n")
+    told = run(str(files / "problem.py"), "--backend", "recorded", "--model", str(folder), "-k", "2", "--no-speed")
+    assert told.returncode == 0 and told.stdout == KERNEL
+
+
+BAD_INPUT = {
+    "missing_file": ["nowhere.py"],
+    "is_directory": ["."],
+    "usage": ["--bugdet"],
+    "empty": ["-"],
+    "unreadable": ["verify", "problem.py", "bytes"],
+    "not_pytorch": ["text"],
+    "syntax_error": ["broken"],
+    "backend_unavailable": ["problem.py", "--backend", "local", "--model", "/no/model"],
+}
+
+
+@pytest.mark.parametrize("code", BAD_INPUT)
+def test_bad_input_is_one_clear_message(code: str, files: Path) -> None:
+    """Each fault has its code, a hint and a non-zero exit; never a traceback."""
+    (files / "text").write_text("hello, world\n")
+    (files / "bytes").write_bytes(b"\xff\xfe\xfa\x80" * 9)
+    (files / "broken").write_text(PROBLEM.replace("return torch.relu(x) * 2", "return torch.relu(x)) * 2"))
+    told = run(*BAD_INPUT[code], "--json", cwd=files)
+    answer = json.loads(told.stdout)
+    assert answer["error"]["code"] == code and answer["error"]["message"] and answer["error"]["hint"]
+    assert told.returncode == (3 if code == "backend_unavailable" else 2)
+    assert "Traceback" not in told.stderr and answer["error"]["message"].split()[0] in told.stderr
+
+
+def test_closed_stdin_ends() -> None:
+    """Without any input the command says so and ends: it does not go on for ever with a sample."""
+    line = f"exec {sys.executable} {ROOT / 'kernelllm.py'} <&-"
+    told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 2 and "empty" in told.stderr
+
+
+def test_ctrl_c_ends_with_130(files: Path) -> None:
+    """An interrupted run still prints its object, with the error `interrupted`, and leaves no child behind."""
+    slow = files / "slow.py"
+    slow.write_text(KERNEL.replace("x = x.contiguous()", "import time; time.sleep(300)"))
+    words = ["verify", str(files / "problem.py"), str(slow), "--json", "--no-speed"]
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "kernelllm.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    out, _ = process.communicate(timeout=30)
+    assert time.monotonic() - began < 3 and process.returncode == 130
+    assert json.loads(out)["error"]["code"] == "interrupted"
+
+
+def test_a_reader_that_goes_away_is_no_error(files: Path) -> None:
+    """`kernelllm ... | head -0` ends quietly."""
+    command = f"{sys.executable} {ROOT / 'kernelllm.py'} nowhere.py --json | true"
+    told = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=files)
+    assert "Traceback" not in told.stderr and "BrokenPipe" not in told.stderr
+
+
+def test_bench_resumes(files: Path) -> None:
+    """Each problem is a JSON line, a summary ends them, and a second run does nothing twice."""
+    words = ["bench", "problem.py", "text.py", "--backend", "recorded", "--model", "kernel.py", "--json", "--no-speed"]
+    (files / "text.py").write_text("x = 1\n")
+    told = run(*words, "--output", "kept.jsonl", cwd=files)
+    *results, last = map(json.loads, told.stdout.splitlines())
+    assert told.returncode == 0 and len(results) == 2 and last["summary"] is True
+    assert last["total"]["verified"] == 1 and last["total"]["codes"] == {"not_pytorch": 1}
+    again = run(*words, "--output", "kept.jsonl", cwd=files)
+    (only,) = map(json.loads, again.stdout.splitlines())
+    assert only["total"] == last["total"] and len((files / "kept.jsonl").read_text().split("\n")) < 6
+
+
+class TestPythonDoor:
+    """What the published script offers, with its faults gone."""
+
+    @pytest.fixture(scope="class")
+    def llm(self, tmp_path_factory: pytest.TempPathFactory) -> KernelLLM:
+        """A tiny model that answers one prompt; the folder brings the prompt's template."""
+        folder = tiny.build(tmp_path_factory.mktemp("llm"))
+        (folder / "kernelllm.py").write_text("PROMPT_TEMPLATE = '\\n<|begin_of_text|>Convert {}:\\n'\n")
+        tiny.teach(folder, "\n<|begin_of_text|>Convert MODULE:\n", "```python\nimport torch\nclass ModelNew: 1\n```\n")
+        return KernelLLM(str(folder), device="cpu")
+
+    def test_signatures(self) -> None:
+        """Names and defaults are those of the published script."""
+        init = inspect.signature(KernelLLM.__init__).parameters
+        assert init["model_name"].default == "facebook/KernelLLM" and "device" in init
+        for name, defaults in {
+            "generate_raw": {"temperature": 0.6, "max_new_tokens": 2048},
+            "stream_raw": {"max_new_tokens": 2048},
+            "generate_triton": {"temperature": 0.6, "max_new_tokens": 2048},
+        }.items():
+            parameters = inspect.signature(getattr(KernelLLM, name)).parameters
+            assert {p: parameters[p].default for p in defaults} == defaults
+
+    def test_nothing_is_loaded_by_the_constructor(self) -> None:
+        """The weights load at the first use, so a missing model is told then."""
+        KernelLLM("/no/such/model")
+
+    def test_the_first_characters_are_kept(self, llm: KernelLLM) -> None:
+        """The published script lost 17 characters of every answer, which were its opening fence and import."""
+        text = llm.generate_raw("\n<|begin_of_text|>Convert MODULE:\n", temperature=0.01)
+        assert text.startswith("```python\nimport torch\n")
+
+    def test_the_given_module_is_asked_for(self, llm: KernelLLM) -> None:
+        """The module that was given is in the prompt, and the answer is the file without its fence."""
+        assert llm.generate_triton("MODULE", temperature=0.01) == "import torch\nclass ModelNew: 1\n"
+
+    def test_streaming_works_on_the_cpu(self, llm: KernelLLM, capsys: pytest.CaptureFixture[str]) -> None:
+        """`stream_raw` runs where the model is, prints the text and returns nothing."""
+        with pytest.warns(UserWarning, match="cut off: it reached 5 tokens"):
+            llm.stream_raw("?", max_new_tokens=5)
+        assert capsys.readouterr().out.endswith("\n")
+
+    def test_a_cut_answer_warns(self, llm: KernelLLM) -> None:
+        """The token limit is told, not hidden."""
+        with pytest.warns(UserWarning, match="cut off: it reached 3 tokens"):
+            llm.generate_raw("\n<|begin_of_text|>Convert MODULE:\n", max_new_tokens=3)
+
+    def test_the_docstrings_example_is_a_problem(self) -> None:
+        """The example in the docstring is one that can be converted."""
+        lines = inspect.getdoc(KernelLLM).split("'''")[1].splitlines()  # type: ignore[union-attr]
+        assert Problem.parse("\n".join(line.removeprefix("...").removeprefix(" ") for line in lines)).entry == "Model"
+
+    def test_verify_and_convert(self, llm: KernelLLM, tmp_path: Path) -> None:
+        """The same loop in this process gives the same values."""
+        assert llm.verify(PROBLEM, KERNEL, speed=False).passed
+        wrong = llm.verify(PROBLEM, KERNEL.replace("* 2", "* 3"), speed=False)
+        assert wrong.code == "value_mismatch"
+
+
+def test_empty_standard_input_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """End of input on the first read is an answer with a code, not an unbound variable."""
+    from kernelllm import main
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "empty"
