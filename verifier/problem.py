@@ -63,5 +63,6 @@ def _outcome(text: str) -> Problem | NotAProblem:
         return NotAProblem("syntax_error", str(fault.msg), "Correct it and paste again.", fault.lineno)
     except RecursionError:
         return NotAProblem("syntax_error", "nested too deeply", "Paste one module in a file of ordinary code.")
-    arguments = tuple(parameter_names(module.entry.forward))
+    forward = module.entry.forward
+    arguments = tuple(parameter_names(forward)) if forward else ("input",)
     return Problem(module.lines.text, module.entry.name, arguments, module.lines.notes)

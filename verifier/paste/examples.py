@@ -51,22 +51,24 @@ def scripts(body: list[Statement]) -> Iterator[list[ast.stmt]]:
 
 def construction(body: list[Statement], name: str) -> Call | None:
     """Find where the paste constructs the class `name`."""
+    known = {n for s in body if s.defines or s.imports or isinstance(s.node, ast.Assign) for n in s.bound}
     for script in scripts(body):
         for index, node in enumerate(script):
             for call in _calls(node):
-                if dotted(call.func) == name and (found := _closed(script[:index], call)):
+                if dotted(call.func) == name and (found := _closed(script[:index], call, known)):
                     return found
     return None
 
 
 def use(body: list[Statement], name: str, is_class: bool) -> Call | None:
     """Find where the paste calls an instance of the class, or the function, `name`."""
+    known = {n for s in body if s.defines or s.imports or isinstance(s.node, ast.Assign) for n in s.bound}
     for script in scripts(body):
         instances = set() if is_class else {name}
         for index, node in enumerate(script):
             for call in _calls(node):
                 made = is_class and _constructs(call.func, name)
-                if (made or dotted(call.func) in instances) and (found := _closed(script[:index], call)):
+                if (made or dotted(call.func) in instances) and (found := _closed(script[:index], call, known)):
                     return found
             if is_class and isinstance(node, ast.Assign) and _constructs(node.value, name):
                 instances |= {t.id for t in node.targets if isinstance(t, ast.Name)}
@@ -75,15 +77,23 @@ def use(body: list[Statement], name: str, is_class: bool) -> Call | None:
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
-        if isinstance(node, (ast.With, ast.If, ast.Try)):
-            yield from _flat(node.body)
-        else:
+        if not isinstance(node, (ast.If, ast.Try)):
             yield node
+        if isinstance(node, (ast.With, ast.If, ast.Try, ast.For, ast.While)):
+            yield from _flat(node.body)
+
+
+def _head(node: ast.stmt) -> Iterator[ast.AST]:
+    """Walk a statement without the statements inside it, which are listed after it."""
+    inner = {id(child) for child in getattr(node, "body", ()) if not isinstance(node, ast.Expr)}
+    for part in ast.iter_child_nodes(node):
+        if id(part) not in inner:
+            yield from ast.walk(part)
 
 
 def _calls(node: ast.stmt) -> Iterator[ast.Call]:
     if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        yield from (n for n in ast.walk(node) if isinstance(n, ast.Call))
+        yield from (n for n in _head(node) if isinstance(n, ast.Call))
 
 
 def _constructs(node: ast.expr, name: str) -> bool:
@@ -97,7 +107,7 @@ def _constructs(node: ast.expr, name: str) -> bool:
     return False
 
 
-def _closed(before: list[ast.stmt], call: ast.Call) -> Call | None:
+def _closed(before: list[ast.stmt], call: ast.Call, known: set[str]) -> Call | None:
     """Collect the assignments that the arguments need, or None where they need more than that."""
     keywords = tuple((k.arg or "", k.value) for k in call.keywords)
     if any(isinstance(a, ast.Starred) for a in call.args) or any(not name for name, _ in keywords):
@@ -109,13 +119,15 @@ def _closed(before: list[ast.stmt], call: ast.Call) -> Call | None:
         wanted |= _names(value)
     kept: list[str] = []
     for node in reversed(before):
-        targets = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        targets = {n.id for n in _head(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         if not targets & wanted:
             continue
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None or not _is_safe(node.value):
             return None
         wanted = (wanted - targets) | _names(node.value)
         kept.append(ast.unparse(node))
+    if wanted - known - _SAFE_ROOTS:
+        return None
     return Call(tuple(reversed(kept)), tuple(call.args), keywords)
 
 

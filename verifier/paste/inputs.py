@@ -40,7 +40,7 @@ def _constructor(
     call = examples.construction(body, module.name)
     texts = call.positional(names) if call else None
     if call and texts is not None:
-        known = sizes.known(module, dict(zip(names, texts, strict=False)), values)
+        known = sizes.known(body, module, dict(zip(names, texts, strict=False)), values)
         shown = f"[{', '.join(texts)}]"
         note = [f"no get_init_inputs(): took {shown} from the paste's own {module.name}(…)"] if texts else []
         return _function("get_init_inputs", call.before, shown), note, known
@@ -48,11 +48,15 @@ def _constructor(
     if has_inputs:
         guessed |= shapes.fitted(body, table, classes, module, values, guessed)
     shown = f"[{', '.join(guessed.values())}]"
-    note = []
+    keywords = sizes.required_keywords(module.init)
+    if keywords:
+        shown = f"[{shown}, {{{', '.join(f'{name!r}: {text}' for name, text in keywords.items())}}}]"
+        guessed |= keywords
+    note: list[str] = []
     if guessed:
         told = ", ".join(f"{name}={text}" for name, text in guessed.items())
         note = [f"no get_init_inputs(): guessed {told}; change it to your sizes"]
-    return _function("get_init_inputs", (), shown), note, sizes.known(module, guessed, values)
+    return _function("get_init_inputs", (), shown), note, sizes.known(body, module, guessed, values)
 
 
 def _arguments(
@@ -65,12 +69,13 @@ def _arguments(
     texts = call.positional(names) if call else None
     if call and texts is not None:
         shown = f"[{', '.join(texts)}]"
-        return _function("get_inputs", call.before, shown), [f"no get_inputs(): took {shown} from the paste's own example"]
-    required = sizes.required_names(module.forward)
+        told = "; ".join([*call.before, shown])
+        return _function("get_inputs", call.before, shown), [f"no get_inputs(): took {told} from the paste's own example"]
+    required = sizes.required_names(module.forward) if module.forward else ["input"]
     guess = [shapes.guessed(name, module, classes, table, {**values, **known}) for name in required]
     shown = f"[{', '.join(g.text for g in guess)}]"
     why = next((f" from {g.reason}" for g in guess if g.reason), "")
-    note = [f"no get_inputs(): guessed {shown}{why}; change it to your sizes"] if required else []
+    note = [f"no get_inputs(): guessed {shown}{why}; change it to your sizes"] if guess else []
     return _function("get_inputs", (), shown), note
 
 

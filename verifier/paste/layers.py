@@ -13,6 +13,12 @@ from verifier.paste.statements import dotted
 
 _PASSING = frozenset("Dropout Dropout1d Dropout2d ReLU ReLU6 GELU SiLU Identity Flatten Tanh Sigmoid LeakyReLU ELU Softmax".split())
 _ROWS, _TIME = 8, 16
+BASES = {
+    "torch.nn.Linear": "64, 48", "torch.nn.Embedding": "128, 64", "torch.nn.LayerNorm": "64", "torch.nn.GroupNorm": "4, 16",
+    **{f"torch.nn.Conv{n}d": "16, 16, 3" for n in (1, 2, 3)}, **{f"torch.nn.ConvTranspose{n}d": "16, 16, 3" for n in (1, 2, 3)},
+    **{f"torch.nn.BatchNorm{n}d": "16" for n in (1, 2, 3)}, "torch.nn.RMSNorm": "64",
+}  # fmt: skip
+"""Constructor arguments for a subclass that keeps its base's constructor."""
 DEPTH = 4
 """Classes followed into one another."""
 
@@ -41,6 +47,10 @@ class Layers:
         """Follow an argument through forward to the first layer or weight that fixes its shape."""
         if module.forward is None or depth > DEPTH:
             return self.inherited(module, names)
+        if module.base in BASES and not module.init:
+            parameters = BASES[module.base].split(", ")
+            call = ast.Call(func=ast.Name(module.base), args=[ast.Constant(int(p)) for p in parameters], keywords=[])
+            return self._of(call, names, DEPTH)
         made, known = self._constructed(module, names)
         same, moved = {name}, ()
         for node in _in_order(module.forward):
@@ -62,7 +72,7 @@ class Layers:
         for node in ast.walk(module.init) if module.init else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
                 call = ast.Call(func=ast.Name(module.base), args=node.args, keywords=node.keywords)
-                return self._layer(call, module.base, names, 0)
+                return self._of(call, names, DEPTH)
         return None
 
     def _constructed(self, module: ModuleClass, names: Mapping[str, Any]) -> tuple[dict[str, ast.expr], dict[str, Any]]:

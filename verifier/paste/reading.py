@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from verifier.paste import choose, cut, imports, inputs, rewrites, trim
 from verifier.paste.edits import Edit, applied
+from verifier.paste.einops_stand_in import without_einops
 from verifier.paste.lines import Lines
 from verifier.paste.refusal import NotAProblem
 from verifier.paste.statements import Statement, statements
@@ -31,6 +33,7 @@ def complete(code: Code) -> Module:
     """Cut out the module, rewrite what can't run here, add what is missing; raise NotAProblem."""
     code, body, classes = _opened(code)
     table = choose.aliases(body)
+    _refuse_others(body, table)
     if not classes:
         code, body, classes = _wrapped(code, body, table)
     chosen, choice = _chosen(code.lines, classes, body)
@@ -54,6 +57,9 @@ def _opened(code: Code) -> tuple[Code, list[Statement], dict[str, choose.ModuleC
     edits, notes = rewrites.unlit(code.lines, classes)
     if re.search(r"\b(?:compile|jit)\b", code.lines.text):
         more, told = rewrites.uncompiled(code.lines, body, table)
+        edits, notes = edits + more, notes + told
+    if "einops" in code.lines.text and not imports.is_available("einops"):
+        more, told = without_einops(code.lines, body)
         edits, notes = edits + more, notes + told
     if not edits:
         return code, body, classes
@@ -81,19 +87,26 @@ def _wrapped(
 ) -> tuple[Code, list[Statement], dict[str, choose.ModuleClass]]:
     found = wrapped(body, table)
     if found is None:
-        raise _no_module(code, body, table)
+        raise _no_module(code, body)
     code = _extended(code, *found)
     body = statements(code)
     return code, body, choose.module_classes(body, choose.aliases(body))
 
 
-def _no_module(code: Code, body: list[Statement], table: dict[str, str]) -> NotAProblem:
-    hint = "Paste a class that inherits from torch.nn.Module and has a forward."
-    packages = {name.split(".")[0] for name in table.values()}
+def _refuse_others(body: list[Statement], table: dict[str, str]) -> None:
+    packages = {name.split(".")[0] for s in body if s.imports for name in (table[n] for n in s.bound if n in table)}
     other = next((title for package, title in _OTHERS.items() if package in packages), None)
-    if other and not any(s.imports and "torch" in s.bound for s in body):
-        return NotAProblem("not_pytorch", f"this is {other} code: only PyTorch modules are converted", hint)
+    if other and "torch" not in packages:
+        hint = "Paste a class that inherits from torch.nn.Module and has a forward."
+        raise NotAProblem("not_pytorch", f"this is {other} code: only PyTorch modules are converted", hint)
+
+
+def _no_module(code: Code, body: list[Statement]) -> NotAProblem:
+    hint = "Paste a class that inherits from torch.nn.Module and has a forward."
     for s in body:
+        if isinstance(s.node, ast.FunctionDef) and [a.arg for a in s.node.args.args[:1]] == ["self"]:
+            line = code.lines.number(s.node.lineno)
+            return NotAProblem("not_pytorch", f"{s.node.name} is a method without its class", "Paste the whole class.", line)
         if isinstance(s.node, ast.ClassDef):
             line = code.lines.number(s.node.lineno)
             return NotAProblem("not_pytorch", f"class {s.node.name} does not inherit from nn.Module", hint, line)
@@ -137,25 +150,36 @@ def _named(code: Code, lines: Lines, keep: list[Statement]) -> Lines:
     if not undefined:
         return lines
     added, unknown = imports.missing(undefined)
-    if unknown:
-        raise _undefined(code, keep, unknown)
+    refusal, doubts = _undefined(code, keep, unknown)
+    if refusal:
+        raise refusal
+    if not added:
+        return lines.noted(*doubts)
     at = imports.insertion_point(tree(lines.text))
     texts = lines.texts[:at] + tuple(added) + (() if _starts_with_import(lines.texts[at:]) else ("", "")) + lines.texts[at:]
     number = lines.numbers[max(at - 1, 0)]
     numbers = lines.numbers[:at] + (number,) * (len(texts) - len(lines.texts)) + lines.numbers[at:]
-    return Lines(texts, numbers, lines.notes).noted(f"added {', '.join(added)}")
+    return Lines(texts, numbers, lines.notes).noted(f"added {', '.join(added)}", *doubts)
 
 
 def _starts_with_import(texts: tuple[str, ...]) -> bool:
     return bool(texts) and texts[0].startswith(("import ", "from "))
 
 
-def _undefined(code: Code, keep: list[Statement], unknown: set[str]) -> NotAProblem:
-    places = [
-        (n.lineno, n.id) for s in keep for n in ast.walk(s.node) if isinstance(n, ast.Name) and n.id in unknown
-    ]
-    line, name = min(places, default=(0, min(unknown)))
-    hint = f"Paste the definition of {name} too, or correct the name."
-    return NotAProblem("reference_error", f"'{name}' is defined nowhere in the paste", hint, code.lines.number(line))
+def _undefined(code: Code, keep: list[Statement], unknown: set[str]) -> tuple[NotAProblem | None, list[str]]:
+    """Refuse a name that will certainly be missed; one in a branch may never be reached and is only noted."""
+    places = sorted((n.lineno, certain, n.id) for s in keep for n, certain in _names(s.node) if n.id in unknown)
+    for line, certain, name in places:
+        if certain:
+            hint = f"Paste the definition of {name} too, or correct the name."
+            where = code.lines.number(line)
+            return NotAProblem("reference_error", f"'{name}' is defined nowhere in the paste", hint, where), []
+    return None, [f"'{name}' (line {code.lines.number(line)}) is defined nowhere in the paste" for line, _, name in places]
 
 
+def _names(node: ast.AST, certain: bool = True) -> Iterator[tuple[ast.Name, bool]]:
+    if isinstance(node, ast.Name):
+        yield node, certain
+    inside = certain and not isinstance(node, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.While, ast.For))
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child, inside)

@@ -57,6 +57,8 @@ def _by_name(name: str, module: ModuleClass, layers: Layers, names: Mapping[str,
     if _INDEX.fullmatch(name):
         shape, limit = (like[:1], like[-1]) if like else ((8,) if len(others) else (2, 16), 10)
         return Guess(f"torch.randint(0, {limit}, ({', '.join(map(str, shape))},))")
+    if _is_right_factor(name, module):
+        return Guess(_random((*like[:-2], like[-1], 48) if like else (2, 64, 48) if _rank(others[0], module) == 3 else (64, 48)))
     if like:
         return Guess(_random(like))
     if _IMAGE.fullmatch(name):
@@ -90,12 +92,26 @@ def _rank_of_call(node: ast.Call) -> int:
         return len(node.args) if len(node.args) > 1 else len(numbers)
     if last in ("transpose", "softmax", "sum", "mean", "cumsum", "flip", "log_softmax", "amax", "unbind", "logsumexp"):
         return max(numbers, default=1) + 1
-    if last == "bmm":
+    if last in ("bmm", "baddbmm"):
         return 3
+    if last == "scaled_dot_product_attention":
+        return 4
     if last in ("interpolate", "pixel_shuffle"):
         return 4
     dimensional = re.fullmatch(r".*(?:pool|conv|norm|transpose|upsample)([123])d.*", last)
     return int(dimensional[1]) + 2 if dimensional else 0
+
+
+def _is_right_factor(name: str, module: ModuleClass) -> bool:
+    """Tell `torch.matmul(a, name)` and `a @ name` of two arguments."""
+    for node in ast.walk(module.forward) if module.forward else ():
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ("matmul", "mm", "bmm") and len(node.args) > 1:
+            if dotted(node.args[1]) == name and isinstance(node.args[0], ast.Name):
+                return True
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            if dotted(node.right) == name and isinstance(node.left, ast.Name):
+                return True
+    return False
 
 
 def _first_is(node: ast.Call, name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from verifier.paste.choose import ModuleClass
+from verifier.paste.layers import BASES
 from verifier.paste.evaluate import Unknown, evaluate
 from verifier.paste.statements import Statement, dotted
 
@@ -61,7 +62,17 @@ def required_names(function: ast.FunctionDef | None) -> list[str]:
     return names[: max(len(names) - len(function.args.defaults), 0)]
 
 
-def known(module: ModuleClass, texts: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+def required_keywords(function: ast.FunctionDef | None) -> dict[str, str]:
+    """Guess the keyword-only parameters that have no default."""
+    if function is None:
+        return {}
+    pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return {a.arg: by_name(a.arg, ast.unparse(a.annotation) if a.annotation else "") for a, default in pairs if default is None}
+
+
+def known(
+    body: list[Statement], module: ModuleClass, texts: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Evaluate the constructor's arguments and defaults, where they are plain."""
     found: dict[str, Any] = {}
     if module.init is not None:
@@ -70,14 +81,20 @@ def known(module: ModuleClass, texts: Mapping[str, str], values: Mapping[str, An
         pairs += [(a.arg, d) for a, d in zip(module.init.args.kwonlyargs, module.init.args.kw_defaults, strict=True) if d]
         for name, node in [*pairs, *((n, ast.parse(t, mode="eval").body) for n, t in texts.items())]:
             found.pop(name, None)
-            _record(found, name, node, values)
+            _record(found, name, node, {**values, **found}, body)
     return found
 
 
-def _record(found: dict[str, Any], name: str, node: ast.AST, values: Mapping[str, Any]) -> None:
-    if isinstance(node, ast.Call) and node.keywords:  # a configuration object: SimpleNamespace(width=64)
-        for keyword in node.keywords:
-            _record(found, f"{name}.{keyword.arg}", keyword.value, values)
+def _record(
+    found: dict[str, Any], name: str, node: ast.AST, values: Mapping[str, Any], body: list[Statement]
+) -> None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # a configuration object
+        fields = [(f.target.id, f.value) for s in body if isinstance(s.node, ast.ClassDef) and s.node.name == node.func.id
+                  for f in s.node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)]  # fmt: skip
+        pairs = [*fields, *zip([n for n, _ in fields], node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
+        for field, value in pairs:
+            if value is not None:
+                _record(found, f"{name}.{field}", value, values, body)
         return
     try:
         found[name] = evaluate(node, values)
@@ -97,8 +114,8 @@ def given(body: list[Statement], module: ModuleClass, values: Mapping[str, Any])
                         keywords = {k.value: ast.unparse(v) for k, v in pairs if isinstance(k, ast.Constant)}
                         items = items[0].elts
                     texts = dict(zip(parameter_names(module.init), map(ast.unparse, items), strict=False))
-                    return known(module, {**texts, **keywords}, values)
-    return known(module, {}, values)
+                    return known(body, module, {**texts, **keywords}, values)
+    return known(body, module, {}, values)
 
 
 def guessed(
@@ -107,10 +124,10 @@ def guessed(
     """Guess an expression for every constructor parameter that has no default."""
     init = module.init
     if init is None:
-        return {}
+        return {f"argument {i}": text for i, text in enumerate(BASES.get(module.base, "").split(", ")) if text}
     annotations = {a.arg: a.annotation for a in [*init.args.posonlyargs, *init.args.args]}
     found = {name: _one(name, annotations[name], body, classes, module) for name in required_names(init)}
-    return _same_width(found, module)
+    return _expanded(_same_width(found, module), module.node)
 
 
 def by_name(name: str, kind: str = "") -> str:
@@ -177,6 +194,16 @@ def _compared_text(name: str, node: ast.ClassDef) -> str | None:
                 if isinstance(value, ast.Constant) and isinstance(value.value, str):
                     return value.value
     return None
+
+
+def _expanded(found: dict[str, str], node: ast.ClassDef) -> dict[str, str]:
+    """Let a bottleneck's narrow width times its `expansion` be its input's width."""
+    for field in node.body:
+        if isinstance(field, ast.Assign) and dotted(field.targets[0]) == "expansion" and isinstance(field.value, ast.Constant):
+            names = [name for name in found if "planes" in name or "channels" in name]
+            if len(names) == 2 and isinstance(field.value.value, int) and 16 % field.value.value == 0:
+                return {**found, names[1]: str(16 // field.value.value)}
+    return found
 
 
 def _same_width(found: dict[str, str], module: ModuleClass) -> dict[str, str]:

@@ -21,6 +21,8 @@ _CODE_LINE = re.compile(r"[ \t]*(?:(?:import|from|class|def|async|@|return|if|fo
 _OPENING = re.compile(r"(?:import [\w.]+( as \w+)?(, ?[\w.]+( as \w+)?)*\s*(#.*)?$|from [\w.]+ import |class \w+.*:|def \w+\(|@\w)")
 _CUT_OFF = re.compile(r"was never closed|unterminated triple-quoted|expected an indented block|unexpected EOF|'\w+' block")
 
+_OPEN_END = re.compile(r"(?:[-+*/%@=<>,.&|(\[{:\\]|\b(?:in|and|or|not|if|else|import|from|as|def|class|lambda|for|is|with))\s*$")
+
 Mend = Callable[[Lines], Lines | None]
 _OUTER: tuple[Mend, ...] = (
     wrappings.unquoted,
@@ -37,7 +39,7 @@ _INNER: tuple[Mend, ...] = (
     wrappings.untypeset,
     wrappings.unmagical,
     lambda lines: without_prose(lines),
-    wrappings.untabbed,
+    lambda lines: _untabbed(lines),
 )
 
 
@@ -118,6 +120,12 @@ def without_prose(lines: Lines) -> Lines | None:
     return lines.kept(kept, f"left out what is not Python: {shortened(left_out[0])}")
 
 
+def _untabbed(lines: Lines) -> Lines | None:
+    """Turn tabs into spaces at the width, of the usual ones, at which the text makes sense."""
+    tries = (wrappings.untabbed(lines, width) for width in (4, 8, 2))
+    return next((found for found in tries if found is not None and parsed(found) is not None), None)
+
+
 def shortened(text: str, width: int = 60) -> str:
     """Return the text on one line of limited width."""
     text = " ".join(text.split())
@@ -140,8 +148,11 @@ def _explained(fault: SyntaxError, lines: Lines) -> NotAProblem:
     line, message = fault.lineno, str(fault.msg)
     message = re.sub(r" \((?:<unknown>|detected at)[^)]*\)", "", re.sub(r" on line \d+\b", "", message))
     shown = shortened(lines.texts[min(line, len(lines.texts)) - 1].strip()) if line else ""
-    if not any(_CODE_LINE.match(text) for text in lines.texts):
-        return NotAProblem("not_pytorch", "this is not Python code", "Paste a PyTorch nn.Module.", lines.number(line))
+    if "nested too deeply" in message:
+        return NotAProblem("syntax_error", message, "Paste one module of ordinary code.", lines.number(line))
+    other = _other_language(lines)
+    if other:
+        return NotAProblem("not_pytorch", other, "Paste a PyTorch nn.Module.", lines.number(line))
     if any(text.startswith("Traceback (most recent call last)") for text in lines.texts):
         hint = "Paste the module itself."
         return NotAProblem("not_pytorch", "this is an error message, not a module", hint, lines.number(line))
@@ -152,6 +163,16 @@ def _explained(fault: SyntaxError, lines: Lines) -> NotAProblem:
     return NotAProblem("syntax_error", message, hint, lines.number(line))
 
 
+def _other_language(lines: Lines) -> str | None:
+    """Say what the text is when it is not meant to be Python."""
+    filled = [text.strip() for text in lines.texts if text.strip()]
+    if not any(_CODE_LINE.match(text) for text in filled):
+        return "this is not Python code"
+    if sum(text.endswith((";", "{", "}", "*/")) or text.startswith(("#include", "//", "</", "<")) for text in filled) * 2 >= len(filled):
+        return "this is code of another language, not Python"
+    return None
+
+
 def _is_cut_off(message: str, line: int, lines: Lines) -> bool:
     """Tell an end that is missing from a mistake in the middle: after a cut nothing follows at the same level."""
     if "unterminated triple-quoted" in message:
@@ -159,7 +180,7 @@ def _is_cut_off(message: str, line: int, lines: Lines) -> bool:
     if "unterminated string" in message:
         return line == len(lines.texts)
     if not _CUT_OFF.search(message):
-        return line == len(lines.texts) and message == "invalid syntax"
+        return line == len(lines.texts) and _OPEN_END.search(lines.texts[-1]) is not None
     if "was never closed" in message:
         indent = _indent(lines.texts[line - 1])
         below = [text for text in lines.texts[line:] if text.strip()]

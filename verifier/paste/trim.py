@@ -81,7 +81,8 @@ def _is_inert(s: Statement, index: int) -> bool:
     if isinstance(s.node, ast.Expr):
         return isinstance(s.node.value, ast.Constant) and (index == 0 or isinstance(s.node.value.value, str))
     if isinstance(s.node, (ast.Assign, ast.AnnAssign)):
-        return not s.used and not s.changed and not any(isinstance(n, ast.Call) for n in ast.walk(s.node))
+        cuda = any(isinstance(n, ast.Constant) and str(n.value).startswith("cuda") for n in ast.walk(s.node))
+        return not (s.used or s.changed or cuda) and not any(isinstance(n, ast.Call) for n in ast.walk(s.node))
     return False
 
 

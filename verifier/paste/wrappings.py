@@ -141,12 +141,12 @@ def dedented(lines: Lines) -> Lines | None:
     return lines.kept(pairs, "took the common indentation off")
 
 
-def untabbed(lines: Lines) -> Lines | None:
-    """Turn the tabs of the indentation into spaces, to the width that fits most editors."""
+def untabbed(lines: Lines, width: int) -> Lines | None:
+    """Turn the tabs of the indentation into spaces."""
     if not any("\t" in text[: len(text) - len(text.lstrip())] for text in lines.texts):
         return None
     pairs = []
     for index, text in enumerate(lines.texts):
         body = text.lstrip(" \t")
-        pairs.append((index, text[: len(text) - len(body)].expandtabs(4) + body))
+        pairs.append((index, text[: len(text) - len(body)].expandtabs(width) + body))
     return lines.kept(pairs, "turned tabs into spaces")
