@@ -30,7 +30,7 @@ ENDINGS = ["verified on", "cannot verify here", "✗ "]
 
 def main() -> None:
     """Print every number."""
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {sys.version.split()[0]}")
     print(f"--help           {statistics.median(_help() for _ in range(7)):6.2f} s (budget 0.2)")
     print(f"prompt drawn     {statistics.median(_prompt() for _ in range(5)):6.2f} s (budget 0.4)")
     _pasted()
@@ -80,14 +80,15 @@ def _phases() -> None:
             written = marks.get(CandidateDone, began)
             first = marks.get(CheckDone, written)
             judged = marks.get(VerdictDone, written)
-            print(
-                f"{name:16} {written - began:5.2f} s   {first - written:5.2f} s    {judged - written:5.2f} s   {outcome}"
-            )
+            waits = (written - began, first - written, judged - written)
+            print(f"{name:16} " + "   ".join(f"{seconds:5.2f} s" for seconds in waits) + f"   {outcome}")
 
 
 def _terminal() -> pexpect.spawn:
     environment = {**os.environ, "XDG_STATE_HOME": tempfile.mkdtemp(prefix="latency-"), "TERM": "xterm-256color"}
-    terminal = pexpect.spawn(COMMAND[0], COMMAND[1:], dimensions=(40, 100), env=environment, encoding="utf-8", timeout=180)
+    terminal = pexpect.spawn(
+        COMMAND[0], COMMAND[1:], dimensions=(40, 100), env=environment, encoding="utf-8", timeout=180
+    )
     terminal.expect("› ")
     return terminal
 
