@@ -5,11 +5,12 @@ Pasted code is executed here, in a child process.
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from verifier import cases
 from verifier.tree import flatten
 
-_ROWWISE = ("softmax", "norm", "sum", "mean", "amax", "amin", "max", "min", "var", "std", "cumsum", "cumprod", "sort", "topk")
+_ALONG = frozenset("_softmax _log_softmax cumsum cumprod cummax cummin logcumsumexp sort topk".split())
+_REDUCE = frozenset(
+    "sum mean amax amin max min var std var_mean std_mean prod argmax argmin logsumexp linalg_vector_norm norm".split()
+)
+_NORMS = frozenset("native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cudnn_batch_norm".split())
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,12 @@ class Footprint:
     rows: int
     products: int
     convolved: int
-    complete: bool = True
+    shadow: str = "meta"
+
+    @property
+    def complete(self) -> bool:
+        """False where only inputs and parameters are known: the forward needs real data."""
+        return self.shadow != "inputs"
 
     @property
     def bytes(self) -> int:
@@ -69,9 +79,7 @@ class _Meter(TorchDispatchMode):
                 self.largest_bytes = max(self.largest_bytes, tensor.numel() * tensor.element_size())
                 self.produced += tensor.numel()
         operands = [a for a in args if isinstance(a, Tensor)]
-        if any(part in name for part in _ROWWISE) and operands and outputs:
-            wide = operands[0].shape
-            self.rows = max(self.rows, outputs[0].numel() // (wide[-1] if outputs[0].shape == wide and wide else 1))
+        self.rows = max(self.rows, _rows(name, args, outputs))
         if outputs and name in ("mm", "addmm", "bmm", "baddbmm", "linear", "mv", "addmv", "dot"):
             self.products += outputs[0].numel() * operands[-2 if len(operands) > 1 else -1].shape[-1]
         elif outputs and "convolution" in name and len(operands) > 1:
@@ -80,28 +88,41 @@ class _Meter(TorchDispatchMode):
         return result
 
 
-def look(source: str, entry: str) -> Footprint:
+def _rows(name: str, args: Any, outputs: list[Tensor]) -> int:
+    """Count the rows that an operation works through one at a time."""
+    if not outputs:
+        return 0
+    if name in _ALONG:
+        dim = next((a for a in args[1:] if isinstance(a, int)), -1) if name != "topk" else -1
+        return outputs[0].numel() // max(1, outputs[0].shape[dim] if outputs[0].dim() else 1)
+    if name in _REDUCE:
+        return outputs[0].numel()
+    return outputs[1].numel() if name in _NORMS and len(outputs) > 1 else 0
+
+
+def look(source: str, entry: str, shadow: str = "") -> Footprint:
     """Run the module on tensors without data; `complete` is false where it cannot do without.
 
+    `shadow` names the kind of tensors that worked for this module before; without it all kinds are tried.
     Raises whatever the module raises when not even inputs and parameters can be made.
     """
-    error: Exception | None = None
-    for shadow in (_meta, _fake):
+    if shadow:
+        return _look(source, entry, shadow)
+    first: Exception | None = None
+    for kind in SHADOWS:
         try:
-            return _look(source, entry, shadow, forward=True)
+            return _look(source, entry, kind)
         except Exception as failure:
-            error = error or failure
-    try:
-        return _look(source, entry, _fake, forward=False)
-    except Exception:
-        raise error from None
+            first = first or failure
+    assert first is not None
+    raise first
 
 
-def _look(source: str, entry: str, shadow: Any, *, forward: bool) -> Footprint:
-    meter = _Meter()
+def _look(source: str, entry: str, shadow: str) -> Footprint:
+    meter, forward = _Meter(), shadow != "inputs"
     module = types.ModuleType("pasted_shadow")
     sys.modules[module.__name__] = module
-    with cases.no_stdin(), shadow(), torch.no_grad():
+    with cases.no_stdin(), SHADOWS[shadow](), torch.no_grad():
         exec(compile(source, "<pasted>", "exec"), module.__dict__)
         args, kwargs = cases.init_arguments(module)
         model = getattr(module, entry)(*args, **kwargs)
@@ -121,7 +142,7 @@ def _look(source: str, entry: str, shadow: Any, *, forward: bool) -> Footprint:
         rows=meter.rows,
         products=meter.products,
         convolved=meter.convolved,
-        complete=forward,
+        shadow=shadow,
     )
 
 
@@ -136,5 +157,15 @@ def _fake() -> Iterator[None]:
     """Slower to start (it imports torch._dynamo), but knows devices and constants."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        yield
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # it prints a traceback for every try that fails
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        log.setLevel(level)
+
+
+SHADOWS: dict[str, Callable[[], AbstractContextManager[None]]] = {"meta": _meta, "fake": _fake, "inputs": _fake}
+"""Cheapest first; `inputs` does not run the forward."""

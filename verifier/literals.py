@@ -6,6 +6,7 @@ Text and ast only. Lines stay where they are, so that an error in a rewritten te
 from __future__ import annotations
 
 import ast
+import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ class Site:
 def sites(source: str) -> list[Site]:
     """List the integers of a module's text in order."""
     tree = ast.parse(source)
-    seen_by_classes = _reachable(tree)
+    seen_by_classes = _reachable(source, tree)
     found = []
     for statement in tree.body:
         given = not isinstance(statement, ast.ClassDef) and not seen_by_classes & _defined(statement)
@@ -79,17 +80,31 @@ def _defined(statement: ast.stmt) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def _used(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+def _globals(table: symtable.SymbolTable) -> set[str]:
+    """Return the module-level names that the body of a class or function reads."""
+    own = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (s.is_global() or not _local(s, table))}
+    return own.union(*(_globals(child) for child in table.get_children()))
 
 
-def _reachable(tree: ast.Module) -> set[str]:
+def _local(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
+    return symbol.is_local() or symbol.is_parameter() or symbol.is_free()
+
+
+def _reachable(source: str, tree: ast.Module) -> set[str]:
     """Return the module-level names that a class uses, directly or through functions and other constants."""
+    bodies = {table.get_name(): _globals(table) for table in symtable.symtable(source, "<pasted>", "exec").get_children()}
     uses: dict[str, set[str]] = {}
+    waiting: set[str] = set()
     for statement in tree.body:
+        used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            defaults = [statement.args] if not isinstance(statement, ast.ClassDef) else statement.bases
+            outside = {n.id for part in [*defaults, *statement.decorator_list] for n in ast.walk(part) if isinstance(n, ast.Name)}
+            used = bodies.get(statement.name, set()) | outside
+        if isinstance(statement, ast.ClassDef):
+            waiting |= used
         for name in _defined(statement):
-            uses.setdefault(name, set()).update(_used(statement))
-    waiting = set().union(*(_used(s) for s in tree.body if isinstance(s, ast.ClassDef)))
+            uses.setdefault(name, set()).update(used)
     reached: set[str] = set()
     while waiting:
         name = waiting.pop()

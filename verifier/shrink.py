@@ -7,36 +7,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from verifier import literals
-from verifier.errors import VerificationError, one_line
+from verifier.errors import VerificationError
 from verifier.footprint import Footprint, look
 from verifier.problem import Problem
+from verifier.scaling import CAPS, SMALLEST, ways
 
-SMALLEST = 16  # integers below are counts (heads, kernel sizes, layers), not sizes
-FLOORS = (16, 8, 4)
+
+FAILS, POOR, GOOD = range(3)
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one run may cost. The interpreter takes about 0.6 ms a program, 2 ms a row, 2.8 ms a 32x32x32 product."""
 
-    held: int = 2_000_000
-    largest: int = 100_000
-    produced: int = 2_000_000
-    rows: int = 1024
-    products: int = 2**22
-    convolved: int = 2**25
+    held: int = 1_000_000
+    largest: int = 40_000
+    produced: int = 1_000_000
+    rows: int = 512
+    products: int = 2**21
+    convolved: int = 2**22
 
-    def excess(self, print_: Footprint) -> float:
+    def excess(self, found: Footprint) -> float:
         """Return by which factor the worst limit is exceeded; at most 1 means it fits."""
-        return max(getattr(print_, name) / getattr(self, name) for name in self.__dataclass_fields__)
+        return max(getattr(found, limit.name) / getattr(self, limit.name) for limit in fields(self))
 
 
 COMFORTABLE = Limits()
-ACCEPTABLE = Limits(held=30_000_000, largest=3_000_000, produced=60_000_000, rows=20_000, products=2**29, convolved=2**32)
-"""Beyond this a run on the processor takes many seconds even where PyTorch does the work."""
+ACCEPTABLE = Limits(
+    held=30_000_000, largest=1_000_000, produced=60_000_000, rows=4096, products=2**26, convolved=2**31
+)
+"""Beyond this a run takes many seconds even where PyTorch does most of the work."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class Shrunk:
     literals: Mapping[int, int] = field(default_factory=dict)
     footprint: Footprint | None = None
 
+    def kernel(self, source: str) -> str:
+        """Return a kernel's text as it must be run against the shrunk problem."""
+        return literals.rewritten_kernel(source, self.literals, self.problem.source) if self.literals else source
+
 
 def needs(problem: Problem) -> int:
     """Estimate the bytes of one eager forward at full size, without allocating them."""
@@ -59,155 +66,163 @@ def needs(problem: Problem) -> int:
 
 def shrink(
     problem: Problem,
-    works: Callable[[Problem], bool] = lambda _: True,
+    works: Callable[[Problem], int] = lambda _: GOOD,
     *,
-    limits: Limits = COMFORTABLE,
+    comfortable: Limits = COMFORTABLE,
     acceptable: Limits = ACCEPTABLE,
     seconds: float = 5.0,
 ) -> Shrunk:
-    """Make a problem small enough; `works` runs a try for real. Raise VerificationError where it cannot be done."""
-    search = _Search(problem, works, limits, time.monotonic() + seconds)
-    original = search.look({}, given_only=True)
-    if original is None:
-        return Shrunk(problem)  # what is wrong shows when it is run for real
-    if limits.excess(original) <= 1:
+    """Make a problem small enough; raise VerificationError where it cannot be done.
+
+    `works` runs a try for real and says whether it is GOOD, POOR (it runs and proves little) or FAILS.
+    """
+    try:
+        original = look(problem.source, problem.entry)
+    except (Exception, SystemExit):
+        return Shrunk(problem)  # what is wrong with it shows when it is run for real
+    if comfortable.excess(original) <= 1:
         return Shrunk(problem, footprint=original)
-    best: tuple[dict[int, int], bool, Footprint] | None = None
+    deadline = time.monotonic() + seconds
     for given_only in (True, False):
-        found = search.smallest_change(given_only)
-        if found and (best is None or limits.excess(found[1]) < limits.excess(best[2])):
-            best = found[0], given_only, found[1]
-        if best and limits.excess(best[2]) <= 1:
-            break
-    if best and acceptable.excess(best[2]) <= 1 and limits.excess(best[2]) < limits.excess(original):
-        return _result(problem, original, *best)
+        search = _Search(problem, original, works, given_only, comfortable, acceptable, deadline)
+        best = search.best()
+        if best:
+            return _result(problem, original, *best, given_only)
     if acceptable.excess(original) <= 1:
         return Shrunk(problem, footprint=original)
     raise VerificationError(
-        "too_large", f"the problem needs {original.bytes / 1e9:.1f} GB and could not be made smaller",
+        "too_large", f"the problem needs {original.bytes / 1e9:.1f} GB, too much to run here, and it could not be shrunk",
         "give it smaller sizes in get_inputs() and get_init_inputs()",
     )
 
 
-def _result(problem: Problem, original: Footprint, mapping: dict[int, int], given_only: bool, new: Footprint) -> Shrunk:
+def _result(problem: Problem, old: Footprint, mapping: dict[int, int], new: Footprint, given_only: bool) -> Shrunk:
     smaller = replace(problem, source=literals.rewritten(problem.source, mapping, given_only=given_only))
-    return Shrunk(smaller, _words(problem, original, new, mapping), {} if given_only else mapping, new)
+    return Shrunk(smaller, _words(problem, old, new, mapping), {} if given_only else mapping, new)
 
 
 def _words(problem: Problem, old: Footprint, new: Footprint, mapping: dict[int, int]) -> str:
     """Say from what to what: x 16384x8192 -> 16x64."""
     names = [*problem.forward_args, *(f"input {n}" for n in range(len(problem.forward_args), len(old.shapes)))]
-    size = lambda shape: "x".join(map(str, shape)) or "scalar"  # noqa: E731
     changed = [
-        f"{name} {size(before)} -> {size(after)}"
+        f"{name} {_size(before)} -> {_size(after)}"
         for name, before, after in zip(names, old.shapes, new.shapes, strict=False)
         if before != after
     ]
-    return ", ".join(changed) or ", ".join(f"{before} -> {after}" for before, after in mapping.items() if before != after)
+    return ", ".join(changed) or ", ".join(f"{before} -> {after}" for before, after in mapping.items())
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+Found = tuple[dict[int, int], Footprint]
 
 
 class _Search:
-    """Tries rewritten texts, each at most once, until the time is over."""
+    """Tries rewritten texts in one scope, each at most once, until one fits or the time is over."""
 
-    def __init__(self, problem: Problem, works: Callable[[Problem], bool], limits: Limits, deadline: float) -> None:
-        self.problem, self.works, self.limits, self.deadline = problem, works, limits, deadline
-        self.sites = literals.sites(problem.source)
+    def __init__(
+        self,
+        problem: Problem,
+        original: Footprint,
+        works: Callable[[Problem], int],
+        given_only: bool,
+        comfortable: Limits,
+        acceptable: Limits,
+        deadline: float,
+    ) -> None:
+        self.problem, self.original, self.works, self.given_only = problem, original, works, given_only
+        self.comfortable, self.acceptable, self.deadline = comfortable, acceptable, deadline
+        sites = literals.sites(problem.source)
+        self.values = sorted({s.value for s in sites if s.value >= SMALLEST and (s.given or not given_only)})
         self.seen: dict[str, Footprint | None] = {}
-        self.last_error = ""
 
-    def look(self, mapping: dict[int, int], *, given_only: bool) -> Footprint | None:
-        """Return what a rewritten text needs, or None if it does not run."""
-        source = literals.rewritten(self.problem.source, mapping, given_only=given_only)
-        if source not in self.seen:
-            try:
-                self.seen[source] = look(source, self.problem.entry)
-            except (Exception, SystemExit) as error:
-                self.last_error = one_line(error)
-                self.seen[source] = None
-        return self.seen[source]
+    def best(self) -> Found | None:
+        """Return the gentlest rewriting that fits and is worth running, else the best that runs at all."""
+        second: Found | None = None
+        for found in self._candidates() if self.values else ():
+            if self.acceptable.excess(found[1]) > 1:
+                continue
+            worth = self.works(replace(self.problem, source=self._source(found[0])))
+            if worth == GOOD:
+                return found
+            if worth == POOR and second is None:
+                second = found
+            if time.monotonic() > self.deadline:
+                break
+        return second
 
-    def smallest_change(self, given_only: bool) -> tuple[dict[int, int], Footprint] | None:
-        """Return the gentlest scaling that fits and works, or else the smallest that works."""
-        values = sorted({s.value for s in self.sites if s.value >= SMALLEST and (s.given or not given_only)})
-        best: tuple[dict[int, int], Footprint] | None = None
-        for floor in FLOORS:
-            for mapping in self._joint(values, floor, given_only):
-                best = self._better(best, mapping, given_only)
-            if best and self._fits(best[1]):
-                return best
-        return self._one_by_one(best, values, given_only)
-
-    def _joint(self, values: list[int], floor: int, given_only: bool) -> Iterator[dict[int, int]]:
-        """Yield scalings of all sizes by one power of two: the gentlest that fits, found by halving the range."""
-        steps = _distinct([{v: scaled(v, k, floor) for v in values} for k in range(1, 41)])
-        low, high = 0, len(steps) - 1
-        if high < 0:
-            return
-        last = self.look(steps[high], given_only=given_only)
-        if last is None:  # the smallest does not run: look for one that does, from the gentle end
-            yield from steps[:-1]
-            return
-        if not self._fits(last):
-            yield steps[high]
-            return
+    def _candidates(self) -> Iterator[Found]:
+        """Yield what fits, gentlest first; then what does not, smallest first."""
+        caps = [cap for cap in CAPS if cap < self.values[-1]]
+        low, high = 0, len(caps)
+        tried: list[Found] = []
         while low < high:
             middle = (low + high) // 2
-            got = self.look(steps[middle], given_only=given_only)
-            if got is not None and self._fits(got):
-                high = middle
-            else:
+            found = self._at(caps[middle])
+            tried += found
+            if found and not any(map(self._fits, found)):
                 low = middle + 1
-        yield from steps[high:]  # the gentlest that fits; the next ones if it does not work for real
+            else:  # it fits, or it is too small for the module to run at all
+                high = middle
+        fitting = [f for cap in caps[high : high + 3] for f in self._at(cap) if self._fits(f)]
+        yield from map(self._grown, fitting[:1])
+        yield from fitting
+        rest = sorted(tried, key=lambda found: self.comfortable.excess(found[1]))
+        yield from map(self._one_by_one, rest[:1] if not fitting else [])
+        yield from rest
 
-    def _better(
-        self, best: tuple[dict[int, int], Footprint] | None, mapping: dict[int, int], given_only: bool
-    ) -> tuple[dict[int, int], Footprint] | None:
-        if time.monotonic() > self.deadline or (best and self._fits(best[1])):
-            return best
-        got = self.look(mapping, given_only=given_only)
-        if got is None or (best and self.limits.excess(got) >= self.limits.excess(best[1])):
-            return best
-        small_enough = ACCEPTABLE.excess(got) <= 1
-        source = literals.rewritten(self.problem.source, mapping, given_only=given_only)
-        if not small_enough or not self.works(replace(self.problem, source=source)):
-            return best
-        return mapping, got
+    def _at(self, cap: int) -> list[Found]:
+        """Return the ways to bring all sizes under a cap that run on tensors without data."""
+        looked = ((mapping, self._look(mapping)) for mapping in ways(self.values, cap))
+        return [(mapping, got) for mapping, got in looked if got is not None]
 
-    def _one_by_one(
-        self, best: tuple[dict[int, int], Footprint] | None, values: list[int], given_only: bool
-    ) -> tuple[dict[int, int], Footprint] | None:
+    def _grown(self, found: Found) -> Found:
+        """Let the smallest sizes grow again while it fits: 16x16x3x3 tells less than 8x8x12x12."""
+        refused: set[int] = set()
+        until = min(self.deadline, time.monotonic() + 0.25)
+        while time.monotonic() < until:
+            small = sorted((new, -old, old) for old, new in found[0].items() if old not in refused and new < old)
+            if not small or small[0][0] >= 64:
+                break
+            new, _, old = small[0]
+            bigger = {**found[0], old: min(old, 2 * new)}
+            got = self._look(bigger) if bigger[old] not in found[0].values() else None
+            if got is not None and self._fits((bigger, got)):
+                found = bigger, got
+            else:
+                refused.add(old)
+        return found
+
+    def _one_by_one(self, best: Found) -> Found:
         """Halve single values, largest first, as long as it helps."""
         improved = True
-        while improved and time.monotonic() < self.deadline and not (best and self._fits(best[1])):
+        while improved and not self._fits(best) and time.monotonic() < self.deadline:
             improved = False
-            current = best[0] if best else {}
-            for value in sorted(values, key=lambda v: -current.get(v, v)):
-                now = current.get(value, value)
-                if now // 2 < FLOORS[-1]:
-                    continue
-                tried = self._better(best, {**current, value: now // 2}, given_only)
-                if tried is not best:
-                    best, improved = tried, True
+            for value in sorted(self.values, key=lambda v: -best[0].get(v, v)):
+                now = best[0].get(value, value)
+                mapping = {**best[0], value: now // 2}
+                got = self._look(mapping) if now // 2 >= CAPS[-1] else None
+                if got is not None and self.comfortable.excess(got) < self.comfortable.excess(best[1]):
+                    best, improved = (mapping, got), True
                     break
         return best
 
-    def _fits(self, found: Footprint) -> bool:
-        return self.limits.excess(found) <= 1
+    def _fits(self, found: Found) -> bool:
+        return self.comfortable.excess(found[1]) <= 1
 
+    def _source(self, mapping: Mapping[int, int]) -> str:
+        return literals.rewritten(self.problem.source, mapping, given_only=self.given_only)
 
-def scaled(value: int, halvings: int, floor: int) -> int:
-    """Halve a size without losing its odd factors (divisibility by heads or groups); an odd one stays odd."""
-    while halvings > 0 and value % 2 == 0 and value // 2 >= floor:
-        value, halvings = value // 2, halvings - 1
-    if halvings > 0 and value > 4 * floor:
-        value = max(floor, value >> halvings) | 1
-    return value
-
-
-def _distinct(steps: list[dict[int, int]]) -> list[dict[int, int]]:
-    found: list[dict[int, int]] = []
-    for step in steps:
-        changed = {old: new for old, new in step.items() if old != new}
-        if changed and changed not in found:
-            found.append(changed)
-    return found
+    def _look(self, mapping: Mapping[int, int]) -> Footprint | None:
+        """Return what a rewritten text needs, or None if it does not run."""
+        source = self._source(mapping)
+        if time.monotonic() > self.deadline:
+            return None
+        if source not in self.seen:
+            try:
+                self.seen[source] = look(source, self.problem.entry, self.original.shadow)
+            except (Exception, SystemExit):
+                self.seen[source] = None
+        return self.seen[source]

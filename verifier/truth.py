@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from verifier import admission, cases, degenerate
 from verifier.cases import Case
 from verifier.compare import Expectation, Expected
 from verifier.errors import VerificationError, reference_failed
+from verifier.literals import rewritten_kernel
 from verifier.ops import record
 from verifier.oracle import run_wide
 from verifier.problem import Problem
+from verifier.shrink import FAILS, GOOD, POOR, shrink
 from verifier.tolerance import Truth, truth, untouched
 from verifier.tree import Tree, flatten, map_tensors
 
@@ -38,7 +41,11 @@ class Run:
 
 @dataclass
 class Reference:
-    """A loaded problem with seeded, randomised parameters; `expected` answers for any case it admits."""
+    """A loaded problem with seeded, randomised parameters; `expected` answers for any case it admits.
+
+    `shrunk` says from what to what the problem was shrunk, and is empty where it was not; `kernel_text` gives a
+    kernel's text as it must be run against it.
+    """
 
     problem: Problem
     device: str = "cpu"
@@ -48,6 +55,37 @@ class Reference:
     warnings: list[str] = field(default_factory=list)
     ops: tuple[str, ...] = ()
     random: bool = False
+    shrunk: str = ""
+    literals: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, problem: Problem, device: str = "cpu", seed: int = 0, folder: Path | None = None) -> Reference:
+        """Load a problem, shrunk if it is too large to interpret; raise VerificationError."""
+        if device != "cpu":
+            return cls(problem, device, seed, folder)
+        made: list[Reference] = []
+
+        def works(smaller: Problem) -> int:
+            try:
+                made.append(cls(smaller, device, seed, folder))
+            except VerificationError:
+                return FAILS
+            return POOR if made[-1].degenerate else GOOD
+
+        small = shrink(problem, works)
+        found = next((one for one in reversed(made) if one.problem == small.problem), None)
+        reference = found or cls(small.problem, device, seed, folder)
+        reference.shrunk, reference.literals = small.text, small.literals
+        return reference
+
+    def kernel_text(self, source: str) -> str:
+        """Return a kernel's text as it must be run against the problem as it is here."""
+        return rewritten_kernel(source, self.literals, self.problem.source) if self.literals else source
+
+    @property
+    def degenerate(self) -> bool:
+        """True where the problem proves little."""
+        return any("degenerate" in warning for warning in self.warnings)
 
     def __post_init__(self) -> None:
         self._kept: tempfile.TemporaryDirectory[str] | None = None
