@@ -25,7 +25,7 @@ class Splitter:
     def __init__(self, thinking: bool = False) -> None:
         self._whole: list[str] = []
         self._think = _ThinkTags(thinking)
-        self._line = ""
+        self._line = self._return = ""
         self._fence = ""
         self._is_code = False
         self._block: list[str] = []
@@ -35,6 +35,9 @@ class Splitter:
 
     def feed(self, piece: str) -> Iterator[Chunk]:
         """Take the next piece of text and yield what is decided about it."""
+        piece = self._return + piece
+        self._return = "\r" if piece.endswith("\r") else ""  # half a line end: its other half comes next
+        piece = piece.removesuffix("\r").replace("\r\n", "\n")
         for thinking, text in self._think.feed(piece):
             if thinking:
                 yield Chunk("reasoning", text)
@@ -56,7 +59,6 @@ class Splitter:
 
     def _sort(self, text: str) -> Iterator[Chunk]:
         """Lines are decided when complete, except that a line which cannot be a fence streams at once."""
-        text = text.replace("\r\n", "\n")
         self._whole.append(text)
         *lines, rest = text.split("\n")
         for line in lines:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from repl.arguments import Settings
 from repl.sources import Unreadable
@@ -60,12 +61,7 @@ def output(settings: Settings) -> Iterator[Keep]:
     if not settings.output:
         yield lambda key, result: None
         return
-    try:
-        opened = Path(settings.output).open("a", encoding="utf-8")
-    except OSError as fault:
-        message = f"{settings.output} cannot be written: {fault.strerror}"
-        raise Unreadable(Trouble("unwritable", message, "give --output another file")) from fault
-    with opened as file:
+    with _appending(settings.output) as file:
         if file.tell():
             file.write("\n")  # ends a line that was cut off; an empty line says nothing
 
@@ -74,3 +70,11 @@ def output(settings: Settings) -> Iterator[Keep]:
             file.flush()
 
         yield keep
+
+
+def _appending(path: str) -> TextIO:
+    try:
+        return Path(path).open("a", encoding="utf-8")
+    except OSError as fault:
+        message = f"{path} cannot be written: {fault.strerror}"
+        raise Unreadable(Trouble("unwritable", message, "give --output another file")) from fault

@@ -34,6 +34,12 @@ def test_cut_anywhere(cuts: list[int]) -> None:
     assert (joined(stream, "code"), joined(stream, "prose")) == (KERNEL, "Here it is:\n\nEnjoy.\n")
 
 
+def test_windows_line_ends() -> None:
+    """Carriage returns are no part of the kernel, wherever the stream is cut."""
+    stream = list(chunks(list(ANSWER.replace("\n", "\r\n"))))
+    assert joined(stream, "code") == KERNEL == joined(stream, "final")
+
+
 def test_code_streams_before_its_line_ends() -> None:
     """A line that cannot be a fence is passed on at once."""
     splitter = Splitter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from backends.local import Local
 from backends.model_files import find, own_template
 from backends.weights import Detokenizer, Sampling, Weights
 from tests.backends import tiny
+from verifier.nursery import Nursery
 
 # The opening that the published script lost: 17 characters, the length of the literal begin-of-text mark.
 ANSWER = "```python\nimport torch\nclass ModelNew: 'ü🙂'\n```\n"
@@ -92,6 +94,23 @@ def test_backend_streams_code_and_stops_after_the_file(weights: Weights, tmp_pat
     local = Local(str(folder), "cpu")
     chunks = list(local.write(Request("SOURCE", "Model")))
     assert Chunk("final", "import torch\nclass ModelNew: 'ü🙂'\n") in chunks
+
+
+def test_a_model_in_a_child_is_ended_by_closing(tmp_path: Path) -> None:
+    """Where children are given the model lives in one: it streams from there, and Ctrl-C ends it at once."""
+    folder = tiny.build(tmp_path)
+    nursery = Nursery()
+    try:
+        local = Local(str(folder), "cpu", nursery.spawn)
+        answer = local.write(Request("SOURCE", "Model"))
+        assert [next(answer).kind for _ in range(2)] == ["status", "prose"]
+        began = time.monotonic()
+        answer.close()  # type: ignore[attr-defined]
+        assert time.monotonic() - began < 0.2
+        with pytest.raises(BackendUnavailable, match="no model at"):
+            list(Local("/no/such/model", "cpu", nursery.spawn).write(Request("SOURCE", "Model")))
+    finally:
+        nursery.close()
 
 
 def test_template_is_read_without_running_it(tmp_path: Path) -> None:
