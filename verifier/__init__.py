@@ -1,0 +1,51 @@
+"""Data in, data out: `verify(problem, kernel)` says whether a kernel is right, and how fast. Knows no terminal.
+
+Importing this imports neither torch nor triton.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from verifier.desk import InProcessVerifier, Verifier, WorkerVerifier
+from verifier.problem import Problem
+from verifier.verdict import Check, Verdict
+
+__all__ = ["Check", "Problem", "Verdict", "Verifier", "open_verifier", "verify"]
+
+
+def open_verifier(*, in_process: bool = False, device: str = "auto") -> Verifier:
+    """Return a verifier, its processes starting behind it; close it when done."""
+    return InProcessVerifier(device) if in_process else WorkerVerifier(device)
+
+
+def verify(
+    problem: Problem,
+    kernel: str,
+    *,
+    device: str = "auto",
+    seed: int | None = None,
+    speed: bool = True,
+    in_process: bool = False,
+    baseline: str = "both",
+    on_check: Callable[[Check], Any] | None = None,
+) -> Verdict:
+    """Judge a kernel file; raise VerificationError when the problem itself cannot be run."""
+    judge = InProcessVerifier(device) if in_process else _shared(os.getpid())
+    verdict = None
+    for step in judge.verify(problem, kernel, device=device, seed=seed, speed=speed, baseline=baseline):
+        if isinstance(step, Verdict):
+            verdict = step
+        elif on_check is not None:
+            on_check(step)
+    assert verdict is not None
+    return verdict
+
+
+@cache
+def _shared(process: int) -> Verifier:
+    """Keep the processes between two calls; they end with this one, whose hanging up they notice."""
+    return WorkerVerifier()

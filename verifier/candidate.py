@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,8 @@ def serve(channel: Channel) -> None:
 class Session:
     """One candidate: loaded once, built once, run many times."""
 
-    def __init__(self, device: str, scratch: str, confined: bool = True) -> None:
-        self.device, self.confined = device, confined
+    def __init__(self, device: str, scratch: str, instruments: Trace | None = None) -> None:
+        self.device, self.trace = device, instruments  # with instruments given, this is somebody's own process
         self.scratch = os.path.realpath(scratch)
         self.kernel_file = str(Path(self.scratch, KERNEL_FILE))
         self.runner: running.Runner | None = None
@@ -69,25 +70,34 @@ class Session:
         Path(self.scratch, "triton").mkdir(exist_ok=True)
         torch.set_num_threads(1)
         sys.dont_write_bytecode = True
-        memory = None
-        if self.device == "cpu":
-            from verifier import interpreter
-
-            memory = interpreter.install()
-            memory.kernel_file = self.kernel_file
-            without_gpu.install()
-        trace = Trace(memory)
-        trace.install()
+        contained = self.trace is None
+        trace = self.trace or instrument(self.device)
+        if trace.memory is not None:
+            trace.memory.forget(self.kernel_file)
         witness = Witness(self.scratch, _programs(self.device))
         missing: list[str] = []
-        if self.confined:
+        if contained:
+            warnings.simplefilter("ignore")
             missing = sandbox.confine(self.scratch, _devices(self.device), witness.programs)
-        witness.start()
+        witness.start(audit=contained)
         self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
         problem = cases.load(request["source"], Path(self.scratch, PROBLEM_FILE))
         kernel = load_kernel(Path(self.kernel_file))
         self.runner.problem, self.runner.model = problem, build(kernel, problem, request["seed"], self.kernel_file, self.device)
         return {"ok": True, "missing": missing, "state": running.described_state(self.runner.model), **self._seen()}, []
+
+
+def instrument(device: str) -> Trace:
+    """Put our watch into Triton, in this process, for good."""
+    memory = None
+    if device == "cpu":
+        from verifier import interpreter
+
+        memory = interpreter.install()
+        without_gpu.install()
+    trace = Trace(memory)
+    trace.install()
+    return trace
 
 
 def _devices(device: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Launch:
     options: dict[str, Any]
     main_thread: bool
     error: str = ""
+    copies: bool = False  # known only when results are falsified: it wrote nothing but copies of its arguments
 
 
 @dataclass
@@ -87,8 +88,12 @@ class Trace:
             launch.error = type(error).__name__
             raise
         with _disable_current_modes():  # what we do here is not the candidate's work
-            for tensor, old in before.values():
-                _falsify(tensor, _bytes(tensor) != old)
+            changes = [(tensor, old, _bytes(tensor) != old) for tensor, old in before.values()]
+            written = [(tensor, old) for tensor, old, changed in changes if changed.any()]
+            others = [old for _, old in before.values()]
+            launch.copies = bool(written) and all(_is_copy(tensor, others) for tensor, _ in written)
+            for tensor, _, changed in changes:
+                _falsify(tensor, changed)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -103,6 +108,11 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+
+def _is_copy(tensor: torch.Tensor, others: list[torch.Tensor]) -> bool:
+    now = _bytes(tensor)
+    return any(other.shape == now.shape and torch.equal(other, now) for other in others)
 
 
 def _falsify(tensor: torch.Tensor, changed: torch.Tensor) -> None:

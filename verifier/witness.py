@@ -45,13 +45,14 @@ class Witness:
     _threads: set[int | None] = field(default_factory=set)
     _mine: int = 0
 
-    def start(self) -> None:
-        """Begin to watch; an audit hook cannot be taken away again."""
+    def start(self, audit: bool = True) -> None:
+        """Begin to watch; an audit hook cannot be taken away again, so only a process of the candidate's own has it."""
         self._known = {name: dict(vars(thing)) for name, thing in _watched()}
         self._settings = _settings()
         self._threads = {thread.ident for thread in threading.enumerate()}
         self._mine = os.getpid()
-        sys.addaudithook(self._audit)
+        if audit:
+            sys.addaudithook(self._audit)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         what = self._refused(event, args)

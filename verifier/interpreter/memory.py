@@ -61,6 +61,10 @@ class Memory:
     _synchronised: bool = False
     _kernel: str = ""
 
+    def forget(self, kernel_file: str) -> None:
+        """Start afresh for a candidate in this file."""
+        self.kernel_file, self.findings, self.undefined_lanes = kernel_file, [], None
+
     def begin(self, kernel: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Open a launch: only these tensors may be touched."""
         blocks: dict[int, _Block] = {}

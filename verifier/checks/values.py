@@ -1,0 +1,88 @@
+"""Does it return what the module returns? Structure, shape, dtype and values, then other seeds, values and sizes."""
+
+from __future__ import annotations
+
+from verifier import compare
+from verifier.cases import Case
+from verifier.trial import Call, Failed, Trial
+from verifier.verdict import Check
+
+
+def first(trial: Trial) -> Check:
+    """Run the given inputs and judge everything that comes back."""
+    case = trial.reference.first_case
+    trial.first = trial.call(case, races=True)
+    _judge(trial, case, trial.first)
+    trial.accuracy = compare.accuracy(trial.reference.expected(case), trial.first.outputs)
+    detail = "matches the float64 oracle"
+    if trial.accuracy is not None:
+        detail = f"largest error {trial.accuracy.max_rel:.1e} (eager's own {trial.accuracy.eager_max_rel:.1e})"
+    return Check("values", "pass", detail)
+
+
+def others(trial: Trial, cases: list[Case]) -> list[Check]:
+    """Run the variations of values, then those of sizes."""
+    same = [case for case in cases if case.sizes == "given" and case != trial.reference.first_case]
+    resized = [case for case in cases if case.sizes != "given"]
+    rows = []
+    for number, case in enumerate(same):
+        one(trial, case, reverse=trial.cpu and number == 0)
+    if same:
+        rows.append(Check("other values", "pass", _listed(same)))
+    refused = []
+    for case in resized:
+        try:
+            one(trial, case)
+        except Failed as failure:
+            refused += [_at_other_sizes(failure, case)]
+    for text in refused:
+        trial.warn(text)
+    if resized:
+        rows.append(Check("other sizes", "warn" if refused else "pass", refused[0] if refused else _listed(resized)))
+    return rows
+
+
+def one(trial: Trial, case: Case, reverse: bool = False) -> None:
+    """Run and judge one case; a wrong result in reversed program order alone is a race."""
+    try:
+        call = trial.call(case, races=True, reverse=reverse)
+        _judge(trial, case, call)
+    except Failed as failure:
+        if reverse and failure.code in ("value_mismatch", "nan_output", "runtime_error", "input_mutation"):
+            _judge(trial, case, trial.call(case))
+            raise Failed("race", f"the result depends on the order in which programs run: reversed, {failure.message}") from failure
+        raise
+
+
+def _judge(trial: Trial, case: Case, call: Call) -> None:
+    expected = trial.reference.expected(case)
+    finding = compare.compare(expected, call.outputs)
+    if finding is not None:
+        _blame_the_cache(trial, case, call)
+    finding = finding or compare.compare_inputs(expected, call.inputs) or compare.compare_state(expected, call.state)
+    if finding is not None:
+        label = "" if case == trial.reference.first_case else f"{case.label}: "
+        raise Failed(finding.code, label + finding.message)
+
+
+def _blame_the_cache(trial: Trial, case: Case, call: Call) -> None:
+    """Name a wrong result that is the first call's, bit for bit."""
+    known = trial.first
+    if known is None or call is known or case == trial.reference.first_case:
+        return
+    count = len(call.outputs.tensors)
+    if count and call.blobs[:count] == known.blobs[:count]:
+        raise Failed("cheat", "cached_result: a later call with other inputs returns the first call's result")
+
+
+def _at_other_sizes(failure: Failed, case: Case) -> str:
+    """Wrong numbers at another size fail the kernel; a kernel that refuses the size is only less general."""
+    if failure.code in ("runtime_error", "signature_mismatch"):
+        return f"only for the sizes given: {case.label}: {failure.message}"
+    if failure.code in ("value_mismatch", "nan_output", "shape_mismatch", "precision_downgrade"):
+        raise Failed("wrong_for_other_sizes", f"right for the sizes given, wrong for others: {failure.message}")
+    raise failure
+
+
+def _listed(cases: list[Case]) -> str:
+    return ", ".join(case.label for case in cases)

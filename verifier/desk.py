@@ -1,0 +1,160 @@
+"""The verifier as the terminal holds it: opened at once, asked for verdicts, stopped by closing the generator.
+
+Runs where keys are read, so it imports no torch and executes nothing pasted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from verifier.errors import VerificationError
+from verifier.nursery import Child, Nursery
+from verifier.problem import Problem
+from verifier.verdict import Check, Verdict
+
+SILENCE = 300.0
+"""Seconds without a word from the worker after which it is given up: every step within has a shorter limit."""
+
+
+class Verifier(Protocol):
+    """Judges kernels, and lends children to whoever must execute a paste."""
+
+    def verify(self, problem: Problem, kernel: str, **options: Any) -> Iterator[Check | Verdict]:
+        """Yield every check and the verdict last; closing the iterator stops the work at once."""
+        ...
+
+    def spawn(self, target: str) -> Child:
+        """Start "package.module:function" in a fresh child that has torch imported."""
+        ...
+
+    def close(self) -> None:
+        """End all processes."""
+        ...
+
+
+class WorkerVerifier:
+    """Judges in a warm worker, which is started again when it died or was stopped."""
+
+    def __init__(self, device: str = "auto") -> None:
+        self.device = device
+        self._nursery = Nursery()
+        self._nursery.start()
+        self._worker: Child | None = None
+
+    def spawn(self, target: str) -> Child:
+        """Start "package.module:function" in a fresh child that has torch imported."""
+        return self._nursery.spawn(target)
+
+    def verify(self, problem: Problem, kernel: str, **options: Any) -> Generator[Check | Verdict, None, None]:
+        """Yield every check and the verdict last; raise VerificationError when nothing can be judged."""
+        if options.pop("in_process", False):
+            yield from InProcessVerifier(self.device).verify(problem, kernel, **options)
+            return
+        settings = {"device": self.device, **options}
+        worker = self._ready()
+        finished = False
+        try:
+            worker.send({"problem": asdict(problem), "kernel": kernel, "settings": settings})
+            for step in _steps(worker):
+                finished = isinstance(step, Verdict)
+                yield step
+        except VerificationError as error:
+            finished = error.code not in ("verifier_unavailable", "load_timeout")
+            raise
+        finally:
+            if not finished:
+                self.cancel()
+
+    def _ready(self) -> Child:
+        if self._worker is not None and self._worker.channel.ended:
+            self.cancel()
+        if self._worker is None:
+            plain, interpreting = self._nursery.lend()
+            with contextlib.closing(plain), contextlib.closing(interpreting):
+                fds = [plain.fileno(), interpreting.fileno()]
+                self._worker = self._nursery.spawn("verifier.worker:serve", extra=fds)
+        return self._worker
+
+    def cancel(self) -> None:
+        """Stop the worker and what it started, at once; the next verification starts another."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def close(self) -> None:
+        """End all processes."""
+        self.cancel()
+        self._nursery.close()
+
+
+def _steps(worker: Child) -> Iterator[Check | Verdict]:
+    while True:
+        started = time.monotonic()
+        message = worker.receive(SILENCE)
+        if message is None:
+            if not worker.channel.ended:
+                raise VerificationError("verifier_unavailable", f"no answer within {time.monotonic() - started:.0f} s", "try again")
+            ended = worker.kill()
+            raise VerificationError(
+                "reference_error", f"the module ended the process it was loaded in ({ended})",
+                "remove os._exit, signals and whatever else ends a process",
+            )
+        if "error" in message:
+            raise VerificationError(**message["error"])
+        if "verdict" in message:
+            yield Verdict.from_dict(message["verdict"])
+            return
+        yield Check(**message["check"])
+
+
+class InProcessVerifier:
+    """Judges in this very process: nothing is contained, everything can be debugged."""
+
+    def __init__(self, device: str = "auto") -> None:
+        self.device = device
+        self._judge: Any = None
+        self._nursery: Nursery | None = None
+
+    def spawn(self, target: str) -> Child:
+        """Start "package.module:function" in a fresh child that has torch imported."""
+        self._nursery = self._nursery or Nursery()
+        return self._nursery.spawn(target)
+
+    def verify(self, problem: Problem, kernel: str, **options: Any) -> Generator[Check | Verdict, None, None]:
+        """Yield every check and the verdict last; raise VerificationError when nothing can be judged."""
+        options.pop("in_process", None)
+        settings = {"device": self.device, **options}
+        _interpret_if_needed(settings["device"])
+        from verifier.judge import Judge, Settings
+
+        self._judge = self._judge or Judge(None)
+        yield from self._judge.judge(problem, kernel, Settings(**settings))
+
+    def close(self) -> None:
+        """Forget the reference."""
+        self._judge = None
+        if self._nursery is not None:
+            self._nursery.close()
+
+
+def _interpret_if_needed(device: str) -> None:
+    """Switch Triton's interpreter on where there is no GPU; Triton reads that once, when it is imported."""
+    import os
+    import sys
+
+    import torch
+
+    if device != "cpu" and torch.cuda.is_available():
+        return
+    loaded = sys.modules.get("triton")
+    if loaded is None:
+        os.environ["TRITON_INTERPRET"] = "1"
+    elif os.environ.get("TRITON_INTERPRET") != "1":
+        raise VerificationError(
+            "cannot_interpret", "triton was imported before TRITON_INTERPRET=1 was set, so kernels cannot be interpreted here",
+            "verify before importing triton, set TRITON_INTERPRET=1, or leave in_process out",
+        )

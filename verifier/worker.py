@@ -1,0 +1,77 @@
+"""The warm process behind the terminal: holds the reference and judges, so that nothing pasted runs where keys are read.
+
+It speaks through its channel: requests in; checks, one verdict or one error out.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from typing import Any
+
+from verifier.errors import VerificationError, one_line
+from verifier.judge import Judge, Settings
+from verifier.nursery import Nursery
+from verifier.problem import Problem
+from verifier.verdict import Verdict
+from verifier.wire import Channel
+
+PASTED = "pasted_module.py"
+REFERENCE_SECONDS = 30.0
+
+
+def serve(channel: Channel, plain: int, interpreting: int) -> None:
+    """Answer verification requests until the other side hangs up."""
+    import torch
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    judge = _Guarded(Nursery(socket.socket(fileno=plain), socket.socket(fileno=interpreting)), channel)
+    while (request := channel.receive()) is not None:
+        try:
+            problem = Problem(**{k: tuple(v) if isinstance(v, list) else v for k, v in request["problem"].items()})
+            for step in judge.judge(problem, request["kernel"], Settings(**request["settings"])):
+                kind = "verdict" if isinstance(step, Verdict) else "check"
+                channel.send({kind: step.to_dict() if isinstance(step, Verdict) else vars(step)})
+        except VerificationError as error:
+            channel.send({"error": _described(error)})
+        except Exception as error:  # ours, or the pasted module's doing in this process: said, never hidden
+            fault = VerificationError("verifier_error", f"the verifier failed: {one_line(error)}", "please report this")
+            channel.send({"error": _described(fault)})
+
+
+def _described(error: VerificationError) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "hint": error.hint, "line": error.line}
+
+
+class _Guarded(Judge):
+    """Watches the pasted module while it is loaded: one that never ends is reported with its line."""
+
+    def __init__(self, nursery: Nursery, channel: Channel) -> None:
+        super().__init__(nursery)
+        self._channel = channel
+
+    def know(self, problem: Problem, device: str, seed: int | None) -> Any:
+        watch = threading.Timer(REFERENCE_SECONDS, self._give_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            return super().know(problem, device, seed)
+        finally:
+            watch.cancel()
+
+    def _give_up(self) -> None:
+        frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
+        line = None
+        while frame is not None:
+            if frame.f_code.co_filename.endswith(PASTED):
+                line = frame.f_lineno
+                break
+            frame = frame.f_back
+        error = VerificationError(
+            "load_timeout", f"the module is still running after {REFERENCE_SECONDS:.0f} s" + (f" (line {line})" if line else ""),
+            "remove the loop, or what waits there", line,
+        )
+        self._channel.send({"error": _described(error)})
+        os._exit(1)
