@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from repl import commands
 from repl.arguments import Settings
 from repl.events import Event
 from repl.foreign import visible
-from repl.reading import folded
+from repl.reading import folded, is_command
 from repl.session import Session
 from repl.terminal import Interrupts
 from repl.turn import Candidate, Trouble, Turn, trouble_of
@@ -28,11 +28,21 @@ if TYPE_CHECKING:
     from verifier import Verifier
 
 
+class Parts(Protocol):
+    """Opens what a session needs: the module `repl.parts`."""
+
+    def open_verifier(self, settings: Settings) -> Verifier: ...
+    def open_backend(self, settings: Settings, judge: Verifier) -> Backend: ...
+
+
 class Desk:
     """Does what is asked and shows what comes of it; `close` ends the children."""
 
-    def __init__(self, settings: Settings, interrupts: Interrupts, *, plain: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, interrupts: Interrupts, parts: Parts | None = None, *, plain: bool = False
+    ) -> None:
         self.settings = settings
+        self._parts = parts
         self.theme = settings.theme or "ansi"
         self.session = Session(warn=lambda text: self.say(text, "yellow"))
         self.problem: Problem | None = None
@@ -49,16 +59,13 @@ class Desk:
 
     def warm(self) -> None:
         """Start the judge's process, so that it is ready when the first problem comes."""
-        from repl.parts import open_verifier
-
-        if self._verifier is None:
-            self._verifier = open_verifier(self.settings)
+        self._judge()
 
     def take(self, text: str, *, folds: bool = False) -> None:
         """Run a command, or convert what was pasted."""
         if folds:
             self.say(f"› {folded(text)}")
-        if text.startswith("/") and "\n" not in text.strip():
+        if is_command(text):
             commands.run(self, text)
         elif text.strip():
             self._paste(text)
@@ -69,7 +76,7 @@ class Desk:
 
         def events(problem: Problem, judge: Verifier) -> Iterator[Event]:
             options = replace(self.settings.options, earlier=tuple(earlier))
-            return convert(problem, self._open_backend(), judge, options)
+            return convert(problem, self._writer(), judge, options)
 
         self._follow(events, self.settings.backend)
 
@@ -86,11 +93,7 @@ class Desk:
 
     def choose(self, settings: Settings) -> None:
         """Work with another backend from now on; what cannot be opened changes nothing."""
-        from repl.parts import open_backend
-
-        self.warm()
-        assert self._verifier is not None
-        backend = open_backend(settings, self._verifier)
+        backend = self._opener().open_backend(settings, self._judge())
         if self._backend:
             self._backend.close()
         self.settings, self._backend = replace(self.settings, backend=settings.backend, model=settings.model), backend
@@ -155,7 +158,7 @@ class Desk:
         self.say("")
         self.convert()
 
-    def _follow(self, start: Callable[[Problem, Any], Iterator[Event]], label: str) -> None:
+    def _follow(self, start: Callable[[Problem, Verifier], Iterator[Event]], label: str) -> None:
         """Show a conversion to its end, or to Ctrl-C, and keep what came of it."""
         from repl.watch import Watch
 
@@ -168,8 +171,7 @@ class Desk:
         error: Trouble | None = None
         with Watch(self.console, label, self.theme) as watch:
             try:
-                self.warm()
-                events = start(self.problem, self._verifier)
+                events = start(self.problem, self._judge())
                 while event := self._interrupts.pull(events):
                     watch.event(event)
             except KeyboardInterrupt:
@@ -182,7 +184,8 @@ class Desk:
                 if close:
                     close()
         if stopped:
-            error = Trouble("interrupted", "stopped", "what was written so far is kept" if watch.kernel else "")
+            kept = "; what was written so far is kept" if watch.kernel else ""
+            error = Trouble("interrupted", f"stopped{kept}")
         turn = watch.turn or Turn(self.problem, error=error)
         self._finish(turn, watch.kernel)
 
@@ -204,13 +207,22 @@ class Desk:
             self.trouble(turn.error)
         self.say("")
 
-    def _open_backend(self) -> Backend:
-        from repl.parts import open_backend
-
+    def _writer(self) -> Backend:
         if self._backend is None:
-            assert self._verifier is not None
-            self._backend = open_backend(self.settings, self._verifier)
+            self._backend = self._opener().open_backend(self.settings, self._judge())
         return self._backend
+
+    def _judge(self) -> Verifier:
+        if self._verifier is None:
+            self._verifier = self._opener().open_verifier(self.settings)
+        return self._verifier
+
+    def _opener(self) -> Parts:
+        if self._parts is None:
+            from repl import parts
+
+            self._parts = parts
+        return self._parts
 
 
 def _unexpected(error: Exception) -> Trouble:

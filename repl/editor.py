@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -23,7 +24,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
-from repl.reading import GAP, Arrival, Arrivals, on_enter, toolbar
+from repl.reading import GAP, Arrival, Arrivals, is_command, on_enter, toolbar
 
 PROMPT = "› "
 FOLD_LINES = 30
@@ -57,7 +58,7 @@ class Editor:
             message=PROMPT,
             multiline=True,
             prompt_continuation="  ",
-            placeholder=[("class:placeholder", "paste an nn.Module")],
+            placeholder=lambda: [("class:placeholder", "" if get_app().is_done else "paste an nn.Module")],
             bottom_toolbar=self._toolbar,
             history=_history(history),
             completer=_Words(complete) if complete else None,
@@ -71,6 +72,8 @@ class Editor:
             input=input,
             output=output,
         )
+        # A terminal that does not say where its cursor is gets no toolbar, and no warning either.
+        self._session.app.renderer.cpr_not_supported_callback = None
         if typed:
             _type_ahead(self._session.input, typed)
         self._session.app.after_render += self._rendered
@@ -121,7 +124,9 @@ class Editor:
         def _(event: KeyPressEvent) -> None:
             """Go if the text is complete; a line end inside a paste is only a line end."""
             buffer = event.current_buffer
-            if self._more_is_coming(event):
+            if is_command(buffer.text):  # no paste begins with a command: these were typed ahead
+                self._submit(buffer)
+            elif self._more_is_coming(event):
                 buffer.newline(copy_margin=False)
             elif on_enter(buffer.text, self._arrival()) != "newline":
                 self._submit(buffer)
@@ -182,6 +187,10 @@ class Editor:
         size = self._session.output.get_size()
         rows = sum(1 + get_cwidth(line) // max(size.columns - 2, 1) for line in buffer.text.split("\n"))
         self._session.app.erase_when_done = self.folds = rows > min(FOLD_LINES, size.rows - 3)
+        drawn = self._session.app.renderer.last_rendered_screen
+        if self.folds and drawn and drawn.height >= size.rows:
+            # Erased from its first cell on, a full screen would be kept as history by tmux; from the second, not.
+            self._session.output.write_raw("\x1b7\x1b[1;2H\x1b[1K\x1b[J\x1b8")
         buffer.validate_and_handle()
 
 

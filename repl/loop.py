@@ -15,7 +15,7 @@ from typing import Protocol
 
 from repl.arguments import Settings
 from repl.commands import Leave
-from repl.desk import Desk
+from repl.desk import Desk, Parts
 from repl.terminal import Interrupts, quiet, unread
 
 
@@ -27,15 +27,15 @@ class Reader(Protocol):
     def read(self) -> str: ...
 
 
-def run(settings: Settings) -> int:
-    """Serve the person until they leave; return the exit code."""
+def run(settings: Settings, parts: Parts | None = None) -> int:
+    """Serve the person until they leave; return the exit code. `parts` stands in for the module `repl.parts`."""
     plain = settings.plain or is_dumb(dict(os.environ))
     if not plain:
         try:
-            return _serve_drawn(settings)
+            return _serve_drawn(settings, parts)
         except _cannot_draw():
             plain = True
-    return _serve_plain(settings)
+    return _serve_plain(settings, parts)
 
 
 def is_dumb(environment: dict[str, str]) -> bool:
@@ -64,8 +64,8 @@ def device(wished: str) -> str:
     return "" if has_gpu or sys.platform != "linux" else "no GPU: Triton's interpreter"
 
 
-def _serve_drawn(settings: Settings) -> int:
-    with quiet(), Interrupts() as interrupts, closing(Desk(settings, interrupts)) as desk:
+def _serve_drawn(settings: Settings, parts: Parts | None) -> int:
+    with quiet(), Interrupts() as interrupts, closing(Desk(settings, interrupts, parts)) as desk:
         typed = unread()
         from repl import commands
         from repl.editor import Editor
@@ -83,10 +83,10 @@ def _serve_drawn(settings: Settings) -> int:
         return _serve(desk, editor, editor.read)
 
 
-def _serve_plain(settings: Settings) -> int:
+def _serve_plain(settings: Settings, parts: Parts | None) -> int:
     from repl.plain import INVITATION, PlainReader
 
-    with Interrupts() as interrupts, closing(Desk(settings, interrupts, plain=True)) as desk:
+    with Interrupts() as interrupts, closing(Desk(settings, interrupts, parts, plain=True)) as desk:
         print(greeting(settings), INVITATION, sep="\n", flush=True)
         reader = PlainReader()
         desk.attempt(desk.warm)

@@ -66,12 +66,17 @@ class Reading:
 @lru_cache(maxsize=4)
 def read(text: str) -> Reading:
     """Read the text; cached, because the toolbar asks after every key."""
-    if text.startswith("/") and "\n" not in text.strip():
+    if is_command(text):
         return Reading(command=True)
     try:
         return Reading(problem=Problem.parse(text))
     except NotAProblem as fault:
         return Reading(fault=fault)
+
+
+def is_command(text: str) -> bool:
+    """Tell a slash command from a paste: one line that begins with a slash."""
+    return text.startswith("/") and "\n" not in text.strip()
 
 
 def on_enter(text: str, arrival: Arrival) -> Action:

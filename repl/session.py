@@ -49,7 +49,7 @@ class Session:
 
     def cleaned(self, paste: str, source: str) -> None:
         """Keep the problem that was read from the paste; a paste that was repaired stays beside it."""
-        if source != paste:
+        if source.strip() != paste.strip():
             self._write("paste.txt", paste)
             self._write("problem.py", source)
 

@@ -100,11 +100,11 @@ class Stream:
         self._highlight = Highlighter(self._theme)
         self._lines = 0
 
-    def status(self, label: str) -> None:
-        """Say what is being waited for."""
+    def status(self, label: str, *, restart: bool = False) -> None:
+        """Say what is being waited for, counting the seconds anew if asked."""
         with self._lock:
-            if label != self._label:
-                self._label, self._began = label, time.monotonic()
+            self._label = label
+            self._began = time.monotonic() if restart else self._began
 
     def say(self, text: RenderableType, style: str = "") -> None:
         """Print a settled row above the live ones."""
@@ -149,10 +149,9 @@ class Stream:
 
     def _status(self) -> str:
         seconds = time.monotonic() - self._began
-        spin = SPINNER[int(seconds * FPS) % len(SPINNER)]
-        lines = f"{self._lines} lines" if self._lines else ""
-        parts = [self._label[:24], f"{seconds:.0f} s", lines, "Ctrl-C stops"]
-        return f"{spin} {' · '.join(filter(None, parts))}"
+        lines = f" · {self._lines} lines" if self._lines else ""
+        rest = f" · {seconds:.0f} s{lines} · Ctrl-C stops"
+        return f"{SPINNER[int(seconds * FPS) % len(SPINNER)]} {self._label[: TAIL_COLUMNS - 2 - len(rest)]}{rest}"
 
 
 def _end_of(tail: str) -> str:

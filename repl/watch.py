@@ -43,6 +43,7 @@ class Watch:
                 self._start(backend, number, planned)
             case Wrote("code", text):
                 self.kernel += text
+                self._stream.status(self._label)
                 self._stream.write(text)
             case Wrote("prose" | "reasoning", text):
                 self._stream.write(text, style="dim")
@@ -54,7 +55,7 @@ class Watch:
             case CandidateDone(_, kernel):
                 self._stream.end_file()
                 self.kernel = kernel
-                self._stream.status("verifying")
+                self._stream.status("verifying", restart=True)
             case CheckDone(check):
                 self._stream.status(f"verifying: {one_line(check.name)}")
             case VerdictDone(number, candidate, best):
@@ -67,7 +68,7 @@ class Watch:
         self._planned = planned
         self._label = backend
         self._stream.end_file()
-        self._stream.status(backend)
+        self._stream.status(backend, restart=True)
         self.kernel = ""
         if planned != 1:
             of = f" of {planned}" if planned else ""

@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from backends import Chunk, Request
+from backends import BackendUnavailable, Chunk, Request
+from repl import loop
+from repl.arguments import Settings, parse
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 
@@ -62,15 +64,22 @@ class FakeVerifier:
         """Nothing is held."""
 
 
-def main(mode: str) -> int:
-    """Run the prompt with the fakes."""
-    from repl import loop, parts
-    from repl.arguments import parse
+class FakeParts:
+    """Opens the fakes."""
 
-    parts.open_verifier = lambda settings: FakeVerifier(mode)  # type: ignore[assignment,return-value]
-    parts.open_backend = lambda settings, judge: FakeBackend(mode)  # type: ignore[assignment,return-value]
-    return loop.run(parse(sys.argv[2:]))
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def open_verifier(self, settings: Settings) -> Any:
+        """Open the fake verifier."""
+        return FakeVerifier(self.mode)
+
+    def open_backend(self, settings: Settings, judge: Any) -> Any:
+        """Open the fake backend; one called "gone" is unavailable."""
+        if settings.model == "gone":
+            raise BackendUnavailable("the model is not here", "fetch it first")
+        return FakeBackend(self.mode)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(loop.run(parse(sys.argv[2:]), FakeParts(sys.argv[1])))
