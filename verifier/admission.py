@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from verifier.truth import Reference
 
 # With ties these may return any of several right answers.
-AMBIGUOUS_TIES = frozenset("topk sort argsort msort median nanmedian mode kthvalue unique multinomial".split())
+AMBIGUOUS_TIES = frozenset(
+    """
+    topk sort argsort msort median nanmedian mode kthvalue unique multinomial
+    """.split()
+)
 
 VALUE_LABELS = {
     "large": "values x100",
@@ -34,25 +38,39 @@ def admitted(reference: Reference, budget: float) -> list[Case]:
     deadline = time.monotonic() + budget
     first = reference.first_case
     kept = [first, Case(_seed(reference, 1), label="given inputs, another seed")]
-    base = reference.expected(first)
-    for ways in _proposals(reference, base):
+    scout = _scout(reference)
+    if scout is None:
+        return kept
+    base = scout.expected(scout.first_case)
+    for ways in _proposals(reference):
         for case in ways:
             if time.monotonic() > deadline:
                 reference.notes.append("not every variation of the inputs was tried: the module is slow")
                 return kept
-            if _sensible(reference, case, base):
+            if _sensible(scout, case, base):
                 kept.append(case)
                 break
     return kept
+
+
+def _scout(reference: Reference) -> Reference | None:
+    """Return who may try: on a GPU an index out of range would end the context, so a small twin tries on the CPU."""
+    if reference.device == "cpu":
+        return reference
+    try:
+        return type(reference).open(reference.problem, "cpu", reference.seed)
+    except VerificationError:
+        return None
 
 
 def _seed(reference: Reference, number: int) -> int:
     return cases.derive(reference.seed, "case", number)
 
 
-def _proposals(reference: Reference, base: Expected) -> Iterator[list[Case]]:
+def _proposals(reference: Reference) -> Iterator[list[Case]]:
     """Yield each variation with its alternatives; sizes and values take turns, so that a small budget sees both."""
-    shapes = [tuple(tensor.shape) for tensor in base.given]
+    given = reference.expected(reference.first_case).given
+    shapes = [tuple(tensor.shape) for tensor in given]
     sizes = [
         [Case(_seed(reference, 10 + n), sizes=rule.text(), label=_size_label(kind, rule, shapes)) for rule in rules]
         for n, (kind, rules) in enumerate(variations.size_rules(shapes))
@@ -62,7 +80,7 @@ def _proposals(reference: Reference, base: Expected) -> Iterator[list[Case]]:
         for n, (name, label) in enumerate(VALUE_LABELS.items())
         if name != "ties" or not AMBIGUOUS_TIES.intersection(reference.ops)
     ]
-    if not any(tensor.is_floating_point() for tensor in base.given):
+    if not any(tensor.is_floating_point() for tensor in given):
         values = []
     for turn in range(max(len(sizes), len(values))):
         yield from sizes[turn : turn + 1]

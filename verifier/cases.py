@@ -135,16 +135,27 @@ def buffers(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def build_inputs(module: types.ModuleType, case: Case, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
     """Make the inputs of a case: equal in two processes, never shared between two calls."""
     try:
-        seed_all(case.seed)
-        drawn = clone(arguments(module.get_inputs(), init=False))
-        if case.sizes != "given":
-            more = (clone(arguments(module.get_inputs(), init=False)) for _ in range(variations.MAX_DRAWS))
-            drawn = variations.resize(case.sizes, drawn, more)
-        if case.values != "given":
-            drawn = variations.revalue(case.values, drawn, derive(case.seed, "values"))
+        if device == "cpu":
+            return _built(module, case)
+        with torch.device(device):  # a 13 GB input is drawn where it is needed
+            args, kwargs = move(_built(module, case), device)
     except (Exception, SystemExit) as error:
+        if device != "cpu" and not isinstance(error, torch.OutOfMemoryError):  # get_inputs may know only the CPU
+            args, kwargs = move(build_inputs(module, case), device)
+            return args, kwargs
         raise reference_failed(error, str(module.__file__), "get_inputs()") from error
-    args, kwargs = drawn if device == "cpu" else move(drawn, device)
+    return args, kwargs
+
+
+def _built(module: types.ModuleType, case: Case) -> tuple[list[Any], dict[str, Any]]:
+    seed_all(case.seed)
+    drawn = clone(arguments(module.get_inputs(), init=False))
+    if case.sizes != "given":
+        more = (clone(arguments(module.get_inputs(), init=False)) for _ in range(variations.MAX_DRAWS))
+        drawn = variations.resize(case.sizes, drawn, more)
+    if case.values != "given":
+        drawn = variations.revalue(case.values, drawn, derive(case.seed, "values"))
+    args, kwargs = drawn
     return args, kwargs
 
 

@@ -114,10 +114,9 @@ def _compare_structure(expected: Spec, actual: Spec, root: str) -> Finding | Non
         other = got[path]
         if node["kind"] != other["kind"]:
             return Finding("structure_mismatch", f"{path} should be {describe(node)}, it is {describe(other)}")
-        if node["kind"] == "scalar" and (node["type"], node["value"]) != (other["type"], other["value"]):
-            if not _close_scalars(node, other):
-                return Finding("value_mismatch", f"{path} should be {node['value']}, it is {other['value']}")
-        elif node["kind"] == "other" and node["name"] != other["name"]:
+        if node["kind"] == "scalar" and not _same_scalars(node, other):
+            return Finding("value_mismatch", f"{path} should be {node['value']}, it is {other.get('value')}")
+        if node["kind"] == "other" and node["name"] != other.get("name"):
             return Finding("structure_mismatch", f"{path} should be a {node['name']}, it is a {other['name']}")
     return None
 
@@ -131,11 +130,13 @@ def _containers(spec: Spec) -> object:
     return spec["kind"], spec.get("name"), dict(zip(keys, inner, strict=True)) if keys is not None else inner
 
 
-def _close_scalars(expected: Spec, actual: Spec) -> bool:
-    if expected["type"] != "float" or actual["type"] != "float":
+def _same_scalars(expected: Spec, actual: Spec) -> bool:
+    if (expected["type"], expected["value"]) == (actual.get("type"), actual.get("value")):
+        return True
+    if expected["type"] != "float" or actual.get("type") != "float":
         return False
     wanted, got = float(expected["value"]), float(actual["value"])
-    return wanted == got or abs(wanted - got) <= 2e-5 * abs(wanted) or (wanted != wanted and got != got)
+    return wanted == got or abs(wanted - got) <= 2e-5 * abs(wanted)
 
 
 def describe(spec: Spec) -> str:
@@ -166,11 +167,14 @@ def compare_tensor(known: Truth, got: Tensor, path: str, given: tuple[Tensor, ..
         return None
     lost = _lost(known, got) if not known.exact else torch.zeros_like(wrong)
     if bool((lost & wrong).any()):
-        return Finding("nan_output", f"{path}: {_lost_words(known, got, lost & wrong)} {where(lost & wrong, known, got, given)}")
+        words = "NaN" if bool(got[lost].isnan().any()) else "infinite"
+        place = where(lost & wrong, known, got, given)
+        return Finding("nan_output", f"{path}: {words} where the module is finite, {place}")
     text = f"{path}: {where(wrong, known, got, given)}"
     rounded = None if known.exact else looks_rounded(known, got)
     if rounded:
-        return Finding("precision_downgrade", f"{path} is computed less precisely than the module does: {rounded}; {text}")
+        text = f"{path} is computed less precisely than the module does: {rounded}; {text}"
+        return Finding("precision_downgrade", text)
     return Finding("value_mismatch", text)
 
 
@@ -202,11 +206,6 @@ def _wrong_values(known: Truth, got: Tensor, rows: slice) -> Tensor:
 
 def _lost(known: Truth, got: Tensor) -> Tensor:
     return ~torch.isfinite(got) & torch.isfinite(known.eager)
-
-
-def _lost_words(known: Truth, got: Tensor, lost: Tensor) -> str:
-    kind = "NaN" if bool(got[lost].isnan().any()) else "infinite"
-    return f"{kind} where the module is finite,"
 
 
 def _shape(tensor: Tensor) -> str:

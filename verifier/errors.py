@@ -47,5 +47,7 @@ def reference_failed(error: BaseException, filename: str, doing: str) -> Verific
             "make the sizes in get_inputs() smaller", line,
         )
     if isinstance(error, SystemExit):
-        return VerificationError("reference_error", f"the module exits the program while {doing}", "remove the exit", line)
-    return VerificationError("reference_error", f"{doing} failed: {one_line(error)}", "run it in plain PyTorch first", line)
+        message = f"the module exits the program while {doing}"
+        return VerificationError("reference_error", message, "remove the exit", line)
+    message = f"{doing} failed: {one_line(error)}"
+    return VerificationError("reference_error", message, "run it in plain PyTorch first", line)

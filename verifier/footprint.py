@@ -21,11 +21,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from verifier import cases
 from verifier.tree import flatten
 
-_ALONG = frozenset("_softmax _log_softmax cumsum cumprod cummax cummin logcumsumexp sort topk".split())
-_REDUCE = frozenset(
-    "sum mean amax amin max min var std var_mean std_mean prod argmax argmin logsumexp linalg_vector_norm norm".split()
+_ALONG = frozenset(
+    """
+    _softmax _log_softmax cumsum cumprod cummax cummin logcumsumexp sort topk
+    """.split()
 )
-_NORMS = frozenset("native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cudnn_batch_norm".split())
+_REDUCE = frozenset(
+    """
+    sum mean amax amin max min var std var_mean std_mean prod argmax argmin logsumexp linalg_vector_norm norm
+    """.split()
+)
+_NORMS = frozenset(
+    """
+    native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cudnn_batch_norm
+    """.split()
+)
 
 
 @dataclass(frozen=True)

@@ -92,15 +92,16 @@ def _local(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
 
 def _reachable(source: str, tree: ast.Module) -> set[str]:
     """Return the module-level names that a class uses, directly or through functions and other constants."""
-    bodies = {table.get_name(): _globals(table) for table in symtable.symtable(source, "<pasted>", "exec").get_children()}
+    tables = symtable.symtable(source, "<pasted>", "exec").get_children()
+    bodies = {table.get_name(): _globals(table) for table in tables}
     uses: dict[str, set[str]] = {}
     waiting: set[str] = set()
     for statement in tree.body:
         used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            defaults = [statement.args] if not isinstance(statement, ast.ClassDef) else statement.bases
-            outside = {n.id for part in [*defaults, *statement.decorator_list] for n in ast.walk(part) if isinstance(n, ast.Name)}
-            used = bodies.get(statement.name, set()) | outside
+            head = statement.bases if isinstance(statement, ast.ClassDef) else [statement.args]
+            parts = (n for part in [*head, *statement.decorator_list] for n in ast.walk(part))
+            used = bodies.get(statement.name, set()).union(n.id for n in parts if isinstance(n, ast.Name))
         if isinstance(statement, ast.ClassDef):
             waiting |= used
         for name in _defined(statement):

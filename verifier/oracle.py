@@ -15,18 +15,23 @@ NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float64: 2.0**-53}
 
 RANDOM = frozenset(
-    """rand rand_like randn randn_like normal normal_ uniform_ bernoulli bernoulli_ native_dropout exponential_
-    log_normal_ cauchy_ geometric_""".split()
+    """
+    rand rand_like randn randn_like normal normal_ uniform_ bernoulli bernoulli_ native_dropout exponential_
+    log_normal_ cauchy_ geometric_
+    """.split()
 )
 # Results of these are exact, or must compare equal to what they were taken from.
 EXACT = frozenset(
-    """clone _to_copy copy_ copy cat stack index index_select gather embedding select_scatter slice_scatter scatter
-    scatter_ index_put index_put_ _unsafe_index masked_fill masked_fill_ where fill fill_ zero_ zeros zeros_like ones
-    ones_like full full_like empty empty_like new_zeros new_empty new_full new_ones arange scalar_tensor max min amax
-    amin aminmax maximum minimum relu relu_ clamp clamp_ clamp_min clamp_max threshold neg neg_ abs abs_ sign sgn floor ceil
-    round trunc sort topk kthvalue median mode max_pool2d_with_indices max_pool3d_with_indices repeat flip roll tril
-    triu constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle _local_scalar_dense
-    lift_fresh lift_fresh_copy _unsafe_view _reshape_alias resolve_conj resolve_neg unique _unique2 unfold im2col _pin_memory set_ resize_ cummax cummin one_hot""".split()
+    """
+    clone _to_copy copy_ copy cat stack index index_select gather embedding select_scatter slice_scatter scatter
+    scatter_ index_put index_put_ _unsafe_index masked_fill masked_fill_ where fill fill_ zero_ zeros zeros_like
+    ones ones_like full full_like empty empty_like new_zeros new_empty new_full new_ones arange scalar_tensor max
+    min amax amin aminmax maximum minimum relu relu_ clamp clamp_ clamp_min clamp_max threshold neg neg_ abs abs_
+    sign sgn floor ceil round trunc sort topk kthvalue median mode max_pool2d_with_indices max_pool3d_with_indices
+    repeat flip roll tril triu constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d
+    replication_pad2d pixel_shuffle _local_scalar_dense lift_fresh lift_fresh_copy _unsafe_view _reshape_alias
+    resolve_conj resolve_neg unique _unique2 unfold im2col _pin_memory set_ resize_ cummax cummin one_hot
+    """.split()
 )
 
 

@@ -15,7 +15,6 @@ from verifier.footprint import Footprint, look
 from verifier.problem import Problem
 from verifier.scaling import CAPS, SMALLEST, ways
 
-
 FAILS, POOR, GOOD = range(3)
 
 
@@ -32,7 +31,8 @@ class Limits:
 
     def excess(self, found: Footprint) -> float:
         """Return by which factor the worst limit is exceeded; at most 1 means it fits."""
-        return max(getattr(found, limit.name) / getattr(self, limit.name) for limit in fields(self))
+        ratios: list[float] = [getattr(found, limit.name) / getattr(self, limit.name) for limit in fields(self)]
+        return max(ratios)
 
 
 COMFORTABLE = Limits()
@@ -91,7 +91,8 @@ def shrink(
     if acceptable.excess(original) <= 1:
         return Shrunk(problem, footprint=original)
     raise VerificationError(
-        "too_large", f"the problem needs {original.bytes / 1e9:.1f} GB, too much to run here, and it could not be shrunk",
+        "too_large",
+        f"the problem needs {original.bytes / 1e9:.1f} GB, too much to run here, and it could not be shrunk",
         "give it smaller sizes in get_inputs() and get_init_inputs()",
     )
 
@@ -200,8 +201,7 @@ class _Search:
         improved = True
         while improved and not self._fits(best) and time.monotonic() < self.deadline:
             improved = False
-            for value in sorted(self.values, key=lambda v: -best[0].get(v, v)):
-                now = best[0].get(value, value)
+            for now, value in sorted(((best[0].get(v, v), v) for v in self.values), reverse=True):
                 mapping = {**best[0], value: now // 2}
                 got = self._look(mapping) if now // 2 >= CAPS[-1] else None
                 if got is not None and self.comfortable.excess(got) < self.comfortable.excess(best[1]):

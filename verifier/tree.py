@@ -101,5 +101,6 @@ def _plain_name(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    # a subclass may lie in its repr
-    return next(t(value) for t in (bool, int, float, complex, str) if isinstance(value, t))
+    """Return a value of the plain type: a subclass may lie in its repr."""
+    plain: dict[str, Callable[[Any], Any]] = {t.__name__: t for t in (bool, int, float, complex, str)}
+    return plain[_plain_name(value)](value)

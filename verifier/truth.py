@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from verifier.literals import rewritten_kernel
 from verifier.ops import record
 from verifier.oracle import run_wide
 from verifier.problem import Problem
-from verifier.shrink import FAILS, GOOD, POOR, shrink
+from verifier.shrink import ACCEPTABLE, COMFORTABLE, FAILS, GOOD, POOR, Limits, shrink
 from verifier.tolerance import Truth, truth, untouched
 from verifier.tree import Tree, flatten, map_tensors
 
@@ -61,8 +61,6 @@ class Reference:
     @classmethod
     def open(cls, problem: Problem, device: str = "cpu", seed: int = 0, folder: Path | None = None) -> Reference:
         """Load a problem, shrunk if it is too large to interpret; raise VerificationError."""
-        if device != "cpu":
-            return cls(problem, device, seed, folder)
         made: list[Reference] = []
 
         def works(smaller: Problem) -> int:
@@ -72,7 +70,8 @@ class Reference:
                 return FAILS
             return POOR if made[-1].degenerate else GOOD
 
-        small = shrink(problem, works)
+        comfortable, acceptable = _limits(device)
+        small = shrink(problem, works, comfortable=comfortable, acceptable=acceptable)
         found = next((one for one in reversed(made) if one.problem == small.problem), None)
         reference = found or cls(small.problem, device, seed, folder)
         reference.shrunk, reference.literals = small.text, small.literals
@@ -140,28 +139,29 @@ class Reference:
         self.random = not torch.equal(self._state_after, torch.get_rng_state())
         torch.set_rng_state(state)
         again = self._run(case, given)
-        if first.outputs.spec != again.outputs.spec or not all(map(_same, first.outputs.tensors, again.outputs.tensors)):
+        same = first.outputs.spec == again.outputs.spec
+        if not same or not all(map(_same, first.outputs.tensors, again.outputs.tensors)):
             raise VerificationError(
                 "nondeterministic_reference", "the module gives two answers for the same inputs, parameters and seed",
                 "remove what changes from call to call (time, an unseeded generator, kept state)",
             )
         if self.random:
-            self.warnings.append("forward draws random numbers: a kernel must draw the same ones (same torch calls, same order)")
+            self.warnings.append("forward draws random numbers: a kernel must draw the same ones, in the same way")
         self.warnings.extend(degenerate.warnings(self))
 
     def _answer(self, case: Case) -> Expected:
         given = cases.build_inputs(self.module, case, self.device)
         before = flatten(cases.clone(given))
-        eager = self._run(case, cases.clone(given))
-        oracle = self._widened(case, given, None)
+        runs: list[Run | None] = [self._run(case, cases.clone(given)), self._widened(case, given, None)]
         elements = sum(t.numel() for t in [*before.tensors, *self.model.parameters()])
-        probe = self._widened(case, given, case.seed) if oracle and elements < PROBE_LIMIT else None
-        pairs = zip(before.tensors, eager.inputs.tensors, strict=True)
+        runs.append(self._widened(case, given, case.seed) if runs[1] and elements < PROBE_LIMIT else None)
+        assert runs[0] is not None
+        pairs = zip(before.tensors, runs[0].inputs.tensors, strict=True)
         changed = tuple(n for n, (old, new) in enumerate(pairs) if not _same(old, new))
         return Expected(
-            outputs=_expectation("output", eager.outputs, oracle and oracle.outputs, probe and probe.outputs),
-            inputs=_expectation("input", eager.inputs, oracle and oracle.inputs, probe and probe.inputs, changed),
-            state=_expectation("state", eager.state, oracle and oracle.state, probe and probe.state),
+            outputs=_expectation("output", [run.outputs if run else None for run in runs]),
+            inputs=_expectation("input", [run.inputs if run else None for run in runs], changed),
+            state=_expectation("state", [run.state if run else None for run in runs]),
             given=before.tensors,
             changed=changed,
         )
@@ -207,21 +207,28 @@ class Reference:
         return found[0] if found else torch.float32
 
 
-def _expectation(
-    root: str, eager: Tree, oracle: Tree | None, probe: Tree | None, changed: tuple[int, ...] | None = None
-) -> Expectation:
-    """Join the three runs; with `changed` given, all other tensors must come back untouched."""
-    if oracle is None or len(oracle.tensors) != len(eager.tensors):
-        oracle = probe = None
+def _expectation(root: str, runs: Sequence[Tree | None], changed: tuple[int, ...] | None = None) -> Expectation:
+    """Join the eager, wide and disturbed runs; with `changed` given, all other tensors must come back untouched."""
+    eager, *others = runs
+    assert eager is not None
+    wide, disturbed = (tree if tree and len(tree.tensors) == len(eager.tensors) else None for tree in others)
     truths: list[Truth] = []
     for number, value in enumerate(eager.tensors):
         if changed is not None and number not in changed:
             truths.append(untouched(value))
-            continue
-        wide = oracle.tensors[number] if oracle else None
-        disturbed = probe.tensors[number] if probe and len(probe.tensors) == len(eager.tensors) else None
-        truths.append(truth(value, wide, disturbed))
+        else:
+            oracle = wide.tensors[number] if wide else None
+            truths.append(truth(value, oracle, disturbed.tensors[number] if disturbed else None))
     return Expectation(eager.spec, tuple(truths), root)
+
+
+def _limits(device: str) -> tuple[Limits, Limits]:
+    """Return what fits: the interpreter's patience, or a GPU's memory (values, float64 twins and a probe)."""
+    if not device.startswith("cuda"):
+        return COMFORTABLE, ACCEPTABLE
+    elements = torch.cuda.mem_get_info()[0] // 48
+    limits = Limits(held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62)
+    return limits, limits
 
 
 def _copied(model: nn.Module, *, widen: bool) -> nn.Module:

@@ -39,14 +39,14 @@ def _is_data(tensor: Tensor) -> bool:
 
 def _special(tensor: Tensor, generator: torch.Generator) -> Tensor:
     """Put extreme values on a few places that are not zero: structure such as padding or a triangle stays."""
-    specials = torch.tensor([0.0, -0.0, 89.0, -89.0, 1e4, -1e4], dtype=tensor.dtype)
+    specials = torch.tensor([0.0, -0.0, 89.0, -89.0, 1e4, -1e4], dtype=tensor.dtype, device=tensor.device)
     flat = tensor.reshape(-1).clone()
-    places = flat.nonzero()[:, 0]
     if bool((flat >= 0).all()):
         specials = specials.abs()
-    count = min(len(places), max(len(specials), len(places) // 64))
-    chosen = places[torch.randperm(len(places), generator=generator)[:count]]
-    flat[chosen] = specials[torch.arange(count) % len(specials)]
+    count = max(len(specials), min(flat.numel() // 64, 2**16))
+    places = torch.randint(0, flat.numel(), (count,), generator=generator).to(tensor.device)
+    places = places[flat[places] != 0]
+    flat[places] = specials[torch.arange(len(places), device=tensor.device) % len(specials)]
     return flat.reshape(tensor.shape)
 
 
@@ -106,7 +106,8 @@ def _resized(tensor: Tensor, draws: list[Tensor], axes: list[int], rule: Resize)
     for axis in axes:
         size = rule.size(tensor.shape[axis])
         longer = [draw if draw.shape == draws[0].shape else draws[0] for draw in draws]
-        draws = [torch.cat(longer[i:] + longer[:i], axis).narrow(axis, 0, size).contiguous() for i in range(len(longer))]
+        turns = [torch.cat(longer[i:] + longer[:i], axis) for i in range(len(longer))]
+        draws = [turn.narrow(axis, 0, size).contiguous() for turn in turns]
         tensor = draws[0]
     return tensor
 
