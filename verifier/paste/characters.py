@@ -18,7 +18,7 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\x85\u2028\u2029]")
 _CODING = re.compile(r"\A((?:[^\n]*\n)?[ \t\f]*#)[^\n]*?coding[:=][ \t]*([-\w.]+)[^\n]*")
 
 
@@ -55,6 +55,7 @@ def clean(text: str) -> Lines:
             notes.append("took out terminal escape codes")
     while "\x08" in text and _OVERSTRUCK.search(text):
         text = _OVERSTRUCK.sub("", text)
+    text = text.replace("\x0c", "")  # form feeds mean nothing to Python, but end lines elsewhere
     if _CONTROL.search(text):
         text = _CONTROL.sub("", text)
         notes.append("took out control characters")

@@ -34,7 +34,9 @@ def aliases(body: list[Statement]) -> dict[str, str]:
         node = statement.node
         if isinstance(node, ast.Import):
             for alias in node.names:
-                table[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                table[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 table[alias.asname or alias.name] = f"{node.module or '.'}.{alias.name}"
@@ -68,7 +70,9 @@ def module_classes(body: list[Statement], table: dict[str, str]) -> dict[str, Mo
 def _is_module(full: str, has_forward: bool, imported: bool) -> bool:
     if full.startswith("torch.nn.") or full.endswith((".LightningModule", ".PreTrainedModel")):
         return True
-    return has_forward and imported and not full.startswith(("torch.autograd", "abc.", "typing.", "tensorflow", "keras"))
+    return (
+        has_forward and imported and not full.startswith(("torch.autograd", "abc.", "typing.", "tensorflow", "keras"))
+    )
 
 
 def misspelt(classes: dict[str, ModuleClass]) -> tuple[ModuleClass, str] | None:
@@ -87,7 +91,7 @@ def entry(classes: dict[str, ModuleClass], body: list[Statement]) -> tuple[Modul
     if "Model" in able or len(able) == 1:
         chosen = able.get("Model") or next(iter(able.values()))
         return chosen, ""
-    used = {name for s in body if s.defines and s.node.name in classes for name in s.used if name != s.node.name}  # type: ignore[attr-defined]
+    used = {name for s in body if s.defines and s.bound & set(classes) for name in s.used - s.bound}
     tops = [m for n, m in able.items() if n not in used] or list(able.values())
     fitting = [m for m in tops if _fits(m, body)] or tops
     called = [m for m in fitting if any(_calls(s, m.name) for s in body)] or fitting

@@ -87,17 +87,19 @@ def without_einops(lines: Lines, body: list[Statement]) -> tuple[list[Edit], lis
     names: dict[str, str] = {}
     imports: list[ast.stmt] = []
     for s in body:
-        if isinstance(s.node, ast.ImportFrom) and (s.node.module or "").split(".")[0] == "einops":
-            imports.append(s.node)
-            names |= {alias.asname or alias.name: alias.name for alias in s.node.names}
-        elif isinstance(s.node, ast.Import) and s.node.names[0].name == "einops":
+        for node in ast.walk(s.node):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "einops":
+                imports.append(node)
+                names |= {alias.asname or alias.name: alias.name for alias in node.names}
+        if isinstance(s.node, ast.Import) and s.node.names[0].name == "einops":
             imports.append(s.node)
             prefix = s.node.names[0].asname or "einops"
             names |= {f"{prefix}.{name}": name for name in _FUNCTIONS}
-    used = [n for s in body if s.defines for n in ast.walk(s.node) if dotted(n) in names]
+    nodes = [n for s in body if s.defines for n in ast.walk(s.node)]
+    used = [n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and dotted(n) in names]
     if not used or any(names[dotted(n)] not in _FUNCTIONS for n in used):
         return [], []
-    calls = [n for s in body if s.defines for n in ast.walk(s.node) if isinstance(n, ast.Call) and dotted(n.func) in names]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and dotted(n.func) in names]
     edits = [dropping(lines, node) for node in imports]
     plain = {id(c.func): c for c in calls if names[dotted(c.func)] == "rearrange" and _order(c)}
     for call in plain.values():

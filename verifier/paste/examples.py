@@ -11,9 +11,11 @@ from verifier.paste.statements import Statement, dotted
 from verifier.paste.trim import is_main_guard
 
 _SCRIPT = re.compile(r"_*(?:main|test|demo|run|example|check|try)\w*")
-_SAFE_ROOTS = frozenset("torch nn F np numpy math range len int float bool list tuple dict min max sum abs zip slice".split())
-_UNSAFE_METHODS = frozenset("parse_args load open read cuda_stream backward step item".split())
-_PLACING = frozenset("cuda to eval train cpu half float double bfloat16 requires_grad_".split())
+_SAFE_ROOTS = frozenset(
+    "torch nn F np numpy math range len int float bool list tuple dict min max sum abs zip slice".split()  # noqa: SIM905
+)
+_UNSAFE_METHODS = frozenset(["parse_args", "load", "open", "read", "cuda_stream", "backward", "step", "item"])
+_PLACING = frozenset(["cuda", "to", "eval", "train", "cpu", "half", "float", "double", "bfloat16", "requires_grad_"])
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ def _is_safe(node: ast.AST) -> bool:
         if isinstance(n, ast.Call):
             name = dotted(n.func)
             root, last = name.split(".")[0], (n.func.attr if isinstance(n.func, ast.Attribute) else name)
-            if last in _UNSAFE_METHODS or (isinstance(n.func, ast.Name) and root not in _SAFE_ROOTS and not root[:1].isupper()):
+            if last in _UNSAFE_METHODS or (
+                isinstance(n.func, ast.Name) and root not in _SAFE_ROOTS and not root[:1].isupper()
+            ):
                 return False
     return True

@@ -10,7 +10,9 @@ from itertools import islice
 from verifier.paste.lines import Lines
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\{?\.?([\w+#.-]*)(.*)$")
-_PYTHON = frozenset("python py python3 py3 ipython ipython3 pycon pytorch torch diff patch".split())
+_PYTHON = frozenset(
+    "python py python3 py3 ipython ipython3 pycon pytorch torch diff patch".split()  # noqa: SIM905
+)
 _DEFINES = re.compile(r"^[ \t>+.]*(?:class|def|import|from)\s", re.MULTILINE)
 _CLASS = re.compile(r"^[ \t>+.]*class[ \t]+(\w+)", re.MULTILINE)
 BLOCKS, TRIES = 40, 12
@@ -71,7 +73,13 @@ def _closers(lines: Lines, start: int, opener: str) -> list[int]:
     found = []
     for index in range(start, len(lines.texts)):
         fence = _FENCE.match(lines.texts[index])
-        if fence and not fence[2] and not fence[3].strip() and fence[1][0] == opener[0] and len(fence[1]) >= len(opener):
+        if (
+            fence
+            and not fence[2]
+            and not fence[3].strip()
+            and fence[1][0] == opener[0]
+            and len(fence[1]) >= len(opener)
+        ):
             found.append(index)
             if len(found) == TRIES:
                 break

@@ -12,16 +12,23 @@ from verifier.paste.lines import Lines
 from verifier.paste.refusal import NotAProblem
 from verifier.paste.statements import Statement
 
-_TYPING = "Any Callable Dict Final Generic Iterable Iterator List Literal Mapping NamedTuple Optional Sequence Set Tuple Type TypeVar Union"
-_NN = (
-    "Module ModuleList ModuleDict Sequential Parameter ParameterList Linear Bilinear Identity Embedding Conv1d Conv2d Conv3d "
-    "ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm GroupNorm InstanceNorm2d "
-    "RMSNorm Dropout Dropout2d ReLU ReLU6 LeakyReLU GELU SiLU ELU PReLU Tanh Sigmoid Softmax LogSoftmax Softplus Hardtanh "
-    "MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d Flatten Unflatten "
-    "Upsample PixelShuffle ZeroPad2d MultiheadAttention LSTM GRU RNN LSTMCell GRUCell CrossEntropyLoss MSELoss L1Loss NLLLoss "
-    "BCELoss BCEWithLogitsLoss KLDivLoss SmoothL1Loss CosineSimilarity TransformerEncoder TransformerEncoderLayer"
+_TYPING = (
+    "Any Callable Dict Final Generic Iterable Iterator List Literal Mapping NamedTuple Optional Sequence Set Tuple Type "
+    "TypeVar Union"
 )
-_MODULES = "math random os sys copy itertools functools collections warnings enum abc typing types time json operator string re logging torch torchvision einops"
+_NN = (
+    "Module ModuleList ModuleDict Sequential Parameter ParameterList Linear Bilinear Identity Embedding "
+    "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d "
+    "LayerNorm GroupNorm InstanceNorm2d RMSNorm Dropout Dropout2d ReLU ReLU6 LeakyReLU GELU SiLU ELU PReLU Tanh "
+    "Sigmoid Softmax LogSoftmax Softplus Hardtanh MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d "
+    "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d Flatten Unflatten Upsample PixelShuffle ZeroPad2d "
+    "MultiheadAttention LSTM GRU RNN LSTMCell GRUCell CrossEntropyLoss MSELoss L1Loss NLLLoss BCELoss "
+    "BCEWithLogitsLoss KLDivLoss SmoothL1Loss CosineSimilarity TransformerEncoder TransformerEncoderLayer"
+)
+_MODULES = (
+    "math random os sys copy itertools functools collections warnings enum abc typing types time json operator "
+    "string re logging torch torchvision einops"
+)
 USUAL: dict[str, str] = {
     "torch": "import torch",
     "nn": "import torch.nn as nn",

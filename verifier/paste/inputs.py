@@ -7,6 +7,7 @@ import ast
 from verifier.paste import examples, shapes, sizes
 from verifier.paste.choose import ModuleClass
 from verifier.paste.evaluate import constants
+from verifier.paste.layers import Layers
 from verifier.paste.statements import Statement
 from verifier.paste.syntax import Code
 
@@ -19,34 +20,36 @@ def made(
     has_inputs, has_init = "get_inputs" in defined, "get_init_inputs" in defined
     if has_inputs and has_init:
         return None
-    text, notes = "", []
+    text = ""
+    notes: list[str] = []
     values = dict(constants(body))
+    functions = {s.node.name: s.node for s in body if isinstance(s.node, ast.FunctionDef)}
+    layers = Layers(classes, table, functions)
     if has_init:
         known = sizes.given(body, module, values)
     else:
-        added, note, known = _constructor(body, table, classes, module, values, has_inputs)
+        added, note, known = _constructor(body, module, layers, values, has_inputs)
         text, notes = text + added, notes + note
     if not has_inputs:
-        added, note = _arguments(body, table, classes, module, values, known)
+        added, note = _arguments(body, module, layers, values, known)
         text, notes = added + text, note + notes
     return text, *notes
 
 
 def _constructor(
-    body: list[Statement], table: dict[str, str], classes: dict[str, ModuleClass], module: ModuleClass,
-    values: dict[str, object], has_inputs: bool,
-) -> tuple[str, list[str], dict[str, object]]:  # fmt: skip
+    body: list[Statement], module: ModuleClass, layers: Layers, values: dict[str, object], has_inputs: bool
+) -> tuple[str, list[str], dict[str, object]]:
     names = sizes.parameter_names(module.init)
     call = examples.construction(body, module.name)
     texts = call.positional(names) if call else None
     if call and texts is not None:
         known = sizes.known(body, module, dict(zip(names, texts, strict=False)), values)
         shown = f"[{', '.join(texts)}]"
-        note = [f"no get_init_inputs(): took {shown} from the paste's own {module.name}(…)"] if texts else []
-        return _function("get_init_inputs", call.before, shown), note, known
-    guessed = sizes.guessed(body, table, classes, module)
+        notes = [f"no get_init_inputs(): took {shown} from the paste's own {module.name}(…)"] if texts else []
+        return _function("get_init_inputs", call.before, shown), notes, known
+    guessed = sizes.guessed(body, layers.classes, module)
     if has_inputs:
-        guessed |= shapes.fitted(body, table, classes, module, values, guessed)
+        guessed |= shapes.fitted(body, module, layers, values, guessed)
     shown = f"[{', '.join(guessed.values())}]"
     keywords = sizes.required_keywords(module.init)
     if keywords:
@@ -60,19 +63,19 @@ def _constructor(
 
 
 def _arguments(
-    body: list[Statement], table: dict[str, str], classes: dict[str, ModuleClass], module: ModuleClass,
-    values: dict[str, object], known: dict[str, object],
-) -> tuple[str, list[str]]:  # fmt: skip
+    body: list[Statement], module: ModuleClass, layers: Layers, values: dict[str, object], known: dict[str, object]
+) -> tuple[str, list[str]]:
     names = sizes.parameter_names(module.forward)
-    called, is_class = module.name, True
-    call = examples.use(body, called, is_class) or _wrapped_use(body, module)
+    call = examples.use(body, module.name, is_class=True) or _wrapped_use(body, module)
     texts = call.positional(names) if call else None
     if call and texts is not None:
         shown = f"[{', '.join(texts)}]"
-        told = "; ".join([*call.before, shown])
-        return _function("get_inputs", call.before, shown), [f"no get_inputs(): took {told} from the paste's own example"]
+        shown_whole = "; ".join([*call.before, shown])
+        return _function("get_inputs", call.before, shown), [
+            f"no get_inputs(): took {shown_whole} from the paste's own example"
+        ]
     required = sizes.required_names(module.forward) if module.forward else ["input"]
-    guess = [shapes.guessed(name, module, classes, table, {**values, **known}) for name in required]
+    guess = [shapes.guessed(name, module, layers, {**values, **known}) for name in required]
     shown = f"[{', '.join(g.text for g in guess)}]"
     why = next((f" from {g.reason}" for g in guess if g.reason), "")
     note = [f"no get_inputs(): guessed {shown}{why}; change it to your sizes"] if guess else []

@@ -11,7 +11,24 @@ from verifier.paste.choose import ModuleClass, resolved
 from verifier.paste.evaluate import Unknown, evaluate, size
 from verifier.paste.statements import dotted
 
-_PASSING = frozenset("Dropout Dropout1d Dropout2d ReLU ReLU6 GELU SiLU Identity Flatten Tanh Sigmoid LeakyReLU ELU Softmax".split())
+_PASSING = frozenset(
+    [
+        "Dropout",
+        "Dropout1d",
+        "Dropout2d",
+        "ReLU",
+        "ReLU6",
+        "GELU",
+        "SiLU",
+        "Identity",
+        "Flatten",
+        "Tanh",
+        "Sigmoid",
+        "LeakyReLU",
+        "ELU",
+        "Softmax",
+    ]
+)
 _ROWS, _TIME = 8, 16
 BASES = {
     "torch.nn.Linear": "64, 48", "torch.nn.Embedding": "128, 64", "torch.nn.LayerNorm": "64", "torch.nn.GroupNorm": "4, 16",
@@ -42,6 +59,7 @@ class Layers:
 
     classes: Mapping[str, ModuleClass]
     table: Mapping[str, str]
+    functions: Mapping[str, ast.FunctionDef]
 
     def first_need(self, module: ModuleClass, name: str, names: Mapping[str, Any], depth: int = 0) -> Need | None:
         """Follow an argument through forward to the first layer or weight that fixes its shape."""
@@ -52,19 +70,51 @@ class Layers:
             call = ast.Call(func=ast.Name(module.base), args=[ast.Constant(int(p)) for p in parameters], keywords=[])
             return self._of(call, names, DEPTH)
         made, known = self._constructed(module, names)
-        same, moved = {name}, ()
+        methods = {m.name: m for m in module.node.body if isinstance(m, ast.FunctionDef)}
+        pools = {key for key, value in made.items() if _pools(value)}
+        same, spatial = {name}, 0
+        moved: tuple[int, ...] = ()
         for node in _in_order(module.forward):
+            if (
+                isinstance(node, ast.Call)
+                and dotted(node.func) in pools
+                and node.args
+                and is_derived(node.args[0], same)
+            ):
+                spatial = _pools(made[dotted(node.func)])
+                continue
             if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
                 element = _element(made.get(dotted(node.iter)))
                 if element is not None:
                     made[node.target.id] = element
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and is_derived(node.value, same):
+            elif (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and is_derived(node.value, same, pools)
+            ):
                 same.add(node.targets[0].id)
                 moved = _permutation(node.value) or moved
             elif isinstance(node, (ast.Call, ast.BinOp)):
-                need = self._met(node, same, made, known, depth)
+                need = self._in_method(node, same, module, methods, known, depth) or self._met(
+                    node, same, made, known, depth
+                )
+                if need is not None and spatial and not need.channels:
+                    return replace(need, shape=(2, need.shape[-1], *_SPATIAL[spatial]), channels=True)
                 if need is not None:
                     return _unmoved(_ranked(need, module.forward, name), moved or _permutation_in(node))
+        return Need((2, 8, *_SPATIAL[spatial]), "pooling", channels=True) if spatial else None
+
+    def _in_method(
+        self, node: ast.Call | ast.BinOp, same: set[str], module: ModuleClass, methods: Mapping[str, ast.FunctionDef],
+        known: Mapping[str, Any], depth: int,
+    ) -> Need | None:  # fmt: skip
+        """Follow self.encode(x) into the method."""
+        method = methods.get(dotted(node.func).removeprefix("self.")) if isinstance(node, ast.Call) else None
+        if method is None or not isinstance(node, ast.Call) or method is module.forward:
+            return None
+        for parameter, argument in zip([a.arg for a in method.args.args][1:], node.args, strict=False):
+            if is_derived(argument, same):
+                return self.first_need(replace(module, forward=method), parameter, known, depth + 1)
         return None
 
     def inherited(self, module: ModuleClass, names: Mapping[str, Any]) -> Need | None:
@@ -80,7 +130,15 @@ class Layers:
         made: dict[str, ast.expr] = {}
         known = dict(names)
         for node in _in_order(module.init) if module.init else ():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            if isinstance(node, ast.Call) and dotted(node.func) == "self.register_buffer" and len(node.args) > 1:
+                made[f"self.{getattr(node.args[0], 'value', '')}"] = node.args[1]
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
             value = getattr(node, "value", None)
             if value is None:
                 continue
@@ -91,10 +149,18 @@ class Layers:
                     for old in [k for k in known if k.startswith(f"{key}.")] if key != dotted(value) else []:
                         known.pop(old)
                     _assign(known, key, value)
+                    if isinstance(value, ast.Call) and dotted(value.func) == "SimpleNamespace":
+                        for keyword in value.keywords:
+                            _assign(known, f"{key}.{keyword.arg}", keyword.value)
         return made, known
 
     def _met(
-        self, node: ast.Call | ast.BinOp, same: set[str], made: Mapping[str, ast.expr], known: Mapping[str, Any], depth: int
+        self,
+        node: ast.Call | ast.BinOp,
+        same: set[str],
+        made: Mapping[str, ast.expr],
+        known: Mapping[str, Any],
+        depth: int,
     ) -> Need | None:
         if isinstance(node, ast.BinOp):
             left, right = is_derived(node.left, same), is_derived(node.right, same)
@@ -119,6 +185,9 @@ class Layers:
             return None
         full = resolved(dotted(layer.func), dict(self.table))
         module = self.classes.get(dotted(layer.func))
+        function = self.functions.get(dotted(layer.func))
+        if function is not None and depth < DEPTH:
+            return self._of_function(function, layer, known, depth)
         if module is not None:
             inner = _bound_arguments(module, layer, known)
             parameters = [a.arg for a in module.forward.args.args][1:] if module.forward else [""]
@@ -129,6 +198,19 @@ class Layers:
         if full.endswith(".Sequential"):
             return self._sequence(layer, known, depth)
         return self._layer(layer, full, known, position)
+
+    def _of_function(
+        self, function: ast.FunctionDef, call: ast.Call, known: Mapping[str, Any], depth: int
+    ) -> Need | None:
+        """Follow a function that returns a layer, such as conv3x3(in_planes, out_planes)."""
+        returned = next((n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value), None)
+        if returned is None:
+            return None
+        names = [a.arg for a in function.args.args]
+        inner: dict[str, Any] = {}
+        for name, value in [*zip(names, call.args, strict=False), *((k.arg or "", k.value) for k in call.keywords)]:
+            _assign_from(inner, name, value, known)
+        return self._of(returned, inner, depth + 1)
 
     def _sequence(self, layer: ast.Call, known: Mapping[str, Any], depth: int) -> Need | None:
         for item in layer.args:
@@ -175,7 +257,9 @@ class Layers:
 
     def _weight(self, node: ast.expr, made: Mapping[str, ast.expr], known: Mapping[str, Any]) -> Need | None:
         """Return the shape of a parameter: nn.Parameter(torch.randn(a, b)), seen through .t() and views."""
-        turned = False
+        turned, sliced = False, isinstance(node, ast.Subscript)
+        if isinstance(node, ast.Subscript):
+            node = node.value
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and dotted(node.func.value) in made:
             turned = turned or node.func.attr in ("t", "transpose")
             node = node.func.value
@@ -183,8 +267,16 @@ class Layers:
             node, turned = node.value, True
         value = made.get(dotted(node))
         reason = dotted(node)
-        while isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] in ("Parameter", "register_buffer"):
-            value = value.args[0] if value.args else None
+        ahead = 0
+        for _ in range(6):  # through nn.Parameter(…), local names and .unsqueeze(0)
+            if isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] == "Parameter" and value.args:
+                value = value.args[0]
+            elif isinstance(value, ast.Name) and value.id in made:
+                value = made[value.id]
+            elif (
+                isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "unsqueeze"
+            ):
+                value, ahead = value.func.value, ahead + 1
         if not isinstance(value, ast.Call) or resolved(dotted(value.func), dict(self.table)).split(".")[0] != "torch":
             return None
         try:
@@ -194,26 +286,39 @@ class Layers:
         items = items[0] if len(items) == 1 and isinstance(items[0], list) else items
         if not items or not all(type(n) is int and n > 0 for n in items):
             return None
+        items = [1] * ahead + items
+        if sliced:
+            items = [1] * (len(items) - 1) + items[-1:]
         return Need(tuple(reversed(items)) if turned else tuple(items), reason)
 
 
-def is_derived(node: ast.AST, names: set[str]) -> bool:
+def _pools(node: ast.expr) -> int:
+    """Return the dimensions that a pooling layer pools over, 0 for other expressions."""
+    kind = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return int(kind[-2]) if "Pool" in kind and kind[-2:] in ("1d", "2d", "3d") else 0
+
+
+def is_derived(node: ast.AST, names: set[str], passing: frozenset[str] | set[str] = frozenset()) -> bool:
     """Tell `x`, `x.float()`, `x * 2`, `F.relu(x)`, `-x`, `x.view(…)`: still the same argument."""
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.UnaryOp):
-        return is_derived(node.operand, names)
+        return is_derived(node.operand, names, passing)
     if isinstance(node, ast.BinOp):
-        return is_derived(node.left, names) and isinstance(node.right, ast.Constant)
+        return is_derived(node.left, names, passing) and isinstance(node.right, ast.Constant)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if dotted(node.func) in passing and node.args:
+            return is_derived(node.args[0], names, passing)
         if dotted(node.func.value) in ("F", "torch", "torch.nn.functional") and node.args:
             plain = not any(isinstance(a, ast.Attribute) for a in node.args[1:])
-            return plain and is_derived(node.args[0], names)
-        return is_derived(node.func.value, names)
+            return plain and is_derived(node.args[0], names, passing)
+        return is_derived(node.func.value, names, passing)
     return False
 
 
-def _taken(kind: str, first: ast.expr | None, known: Mapping[str, Any], position: int) -> tuple[tuple[int, ...], int, bool]:
+def _taken(
+    kind: str, first: ast.expr | None, known: Mapping[str, Any], position: int
+) -> tuple[tuple[int, ...], int, bool]:
     dimension = int(kind[-2]) if kind[-2:] in ("1d", "2d", "3d") else 0
     if kind in ("Linear", "Bilinear"):
         return (_ROWS, size(first, known)), 0, False
@@ -221,7 +326,7 @@ def _taken(kind: str, first: ast.expr | None, known: Mapping[str, Any], position
         return (4, _TIME), size(first, known), False
     if dimension and ("Conv" in kind or "Norm" in kind):
         return (2, size(first, known), *_SPATIAL[dimension]), 0, True
-    if dimension and ("Pool" in kind or "Pad" in kind):
+    if dimension and "Pad" in kind:
         return (2, 8, *_SPATIAL[dimension]), 0, True
     if kind == "GroupNorm":
         return (2, size(first, known), *_SPATIAL[2]), 0, True
@@ -254,10 +359,14 @@ def _bound_arguments(module: ModuleClass, call: ast.Call, known: Mapping[str, An
     names = [a.arg for a in module.init.args.args][1:]
     defaults = zip(names[len(names) - len(module.init.args.defaults) :], module.init.args.defaults, strict=False)
     outer = dict(known)
-    for name, node in [*defaults, *zip(names, call.args, strict=False), *((k.arg or "", k.value) for k in call.keywords)]:
+    for name, node in [
+        *defaults,
+        *zip(names, call.args, strict=False),
+        *((k.arg or "", k.value) for k in call.keywords),
+    ]:
         if dotted(node) != name:
             found.pop(name, None)
-        scope = {**outer, name: outer.get(dotted(node), None)} if dotted(node) in outer else outer
+        scope = {**outer, name: outer.get(dotted(node))} if dotted(node) in outer else outer
         _assign_from(found, name, node, scope)
     return found
 
@@ -320,8 +429,10 @@ def _ranked(need: Need, forward: ast.FunctionDef, name: str) -> Need:
 
 def _permutation(node: ast.AST) -> tuple[int, ...]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "permute":
-        items = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
-        values = [a.value for a in items if isinstance(a, ast.Constant)]
+        items = (
+            node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
+        )
+        values = [a.value for a in items if isinstance(a, ast.Constant) and isinstance(a.value, int)]
         if len(values) == len(items) and sorted(values) == list(range(len(values))):
             return tuple(values)
     return ()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from verifier.paste import choose, cut, imports, inputs, rewrites, trim
+from verifier.paste import absent, choose, cut, imports, inputs, rewrites, trim
 from verifier.paste.edits import Edit, applied
 from verifier.paste.einops_stand_in import without_einops
 from verifier.paste.lines import Lines
@@ -17,8 +17,27 @@ from verifier.paste.statements import Statement, statements
 from verifier.paste.syntax import Code, tree
 from verifier.paste.wrap import wrapped
 
-_ALWAYS_THERE = frozenset(dir(builtins)) | frozenset("__name__ __file__ __doc__ __class__ __builtins__ __debug__ __spec__ __module__ __qualname__".split())
-_OTHERS = {"tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "flax": "Flax", "mxnet": "MXNet", "paddle": "Paddle"}
+_ALWAYS_THERE = frozenset(dir(builtins)) | frozenset(
+    {
+        "__name__",
+        "__file__",
+        "__doc__",
+        "__class__",
+        "__builtins__",
+        "__debug__",
+        "__spec__",
+        "__module__",
+        "__qualname__",
+    }
+)
+_OTHERS = {
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "jax": "JAX",
+    "flax": "Flax",
+    "mxnet": "MXNet",
+    "paddle": "Paddle",
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,8 @@ def _opened(code: Code) -> tuple[Code, list[Statement], dict[str, choose.ModuleC
     if "einops" in code.lines.text and not imports.is_available("einops"):
         more, told = without_einops(code.lines, body)
         edits, notes = edits + more, notes + told
+    more, told = absent.without_trimmings(code.lines, body)
+    edits, notes = edits + more, notes + told
     if not edits:
         return code, body, classes
     code = _changed(code, edits, notes)
@@ -106,19 +127,28 @@ def _no_module(code: Code, body: list[Statement]) -> NotAProblem:
     for s in body:
         if isinstance(s.node, ast.FunctionDef) and [a.arg for a in s.node.args.args[:1]] == ["self"]:
             line = code.lines.number(s.node.lineno)
-            return NotAProblem("not_pytorch", f"{s.node.name} is a method without its class", "Paste the whole class.", line)
+            return NotAProblem(
+                "not_pytorch", f"{s.node.name} is a method without its class", "Paste the whole class.", line
+            )
         if isinstance(s.node, ast.ClassDef):
             line = code.lines.number(s.node.lineno)
             return NotAProblem("not_pytorch", f"class {s.node.name} does not inherit from nn.Module", hint, line)
     return NotAProblem("not_pytorch", "there is no nn.Module here", hint)
 
 
-def _chosen(lines: Lines, classes: dict[str, choose.ModuleClass], body: list[Statement]) -> tuple[choose.ModuleClass, list[str]]:
+def _chosen(
+    lines: Lines, classes: dict[str, choose.ModuleClass], body: list[Statement]
+) -> tuple[choose.ModuleClass, list[str]]:
     misspelt = choose.misspelt(classes)
     if misspelt:
         module, name = misspelt
         line = lines.number(module.node.lineno)
-        raise NotAProblem("reference_error", f"torch.nn has no '{name}'", f"Did you mean 'Module'? {module.name} inherits from it.", line)
+        raise NotAProblem(
+            "reference_error",
+            f"torch.nn has no '{name}'",
+            f"Did you mean 'Module'? {module.name} inherits from it.",
+            line,
+        )
     if not any(m.forward or not m.base.endswith((".Module", ".LightningModule")) for m in classes.values()):
         module = list(classes.values())[-1]
         ends = module.node is body[-1].node
@@ -156,7 +186,9 @@ def _named(code: Code, lines: Lines, keep: list[Statement]) -> Lines:
     if not added:
         return lines.noted(*doubts)
     at = imports.insertion_point(tree(lines.text))
-    texts = lines.texts[:at] + tuple(added) + (() if _starts_with_import(lines.texts[at:]) else ("", "")) + lines.texts[at:]
+    texts = (
+        lines.texts[:at] + tuple(added) + (() if _starts_with_import(lines.texts[at:]) else ("", "")) + lines.texts[at:]
+    )
     number = lines.numbers[max(at - 1, 0)]
     numbers = lines.numbers[:at] + (number,) * (len(texts) - len(lines.texts)) + lines.numbers[at:]
     return Lines(texts, numbers, lines.notes).noted(f"added {', '.join(added)}", *doubts)
@@ -174,7 +206,9 @@ def _undefined(code: Code, keep: list[Statement], unknown: set[str]) -> tuple[No
             hint = f"Paste the definition of {name} too, or correct the name."
             where = code.lines.number(line)
             return NotAProblem("reference_error", f"'{name}' is defined nowhere in the paste", hint, where), []
-    return None, [f"'{name}' (line {code.lines.number(line)}) is defined nowhere in the paste" for line, _, name in places]
+    return None, [
+        f"'{name}' (line {code.lines.number(line)}) is defined nowhere in the paste" for line, _, name in places
+    ]
 
 
 def _names(node: ast.AST, certain: bool = True) -> Iterator[tuple[ast.Name, bool]]:

@@ -18,8 +18,8 @@ _TRAINING = re.compile(
     r"|prepare_data|optimizer_step|optimizer_zero_grad|lr_scheduler_step|forward_backward|log_\w+"
 )
 _COMPILERS = ("torch.compile", "torch.jit.script", "torch.jit.script_method", "torch.jit.export", "torch.jit.ignore")
-_AVAILABLE = 'torch.cuda.is_available()'
-_DEVICE_NAMES = frozenset("device DEVICE dev Device".split())
+_AVAILABLE = "torch.cuda.is_available()"
+_DEVICE_NAMES = frozenset(["device", "DEVICE", "dev", "Device"])
 
 
 def unlit(lines: Lines, classes: dict[str, ModuleClass]) -> Rewrites:

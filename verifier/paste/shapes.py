@@ -15,6 +15,9 @@ from verifier.paste.sizes import given, parameter_names
 from verifier.paste.statements import Statement, dotted
 
 _INDEX = re.compile(r".*(?:ids?|idx|index|indices|tokens?|target|targets|label|labels)")
+_TARGET = re.compile(r".*(?:target|targets|label|labels)")
+_CLASSES = re.compile(r"cross_entropy|nll_loss|CrossEntropy|NLLLoss|one_hot|gather|index_select|embedding|Embedding")
+_SQUARE = re.compile(r"adj|adjacency|adj_matrix")
 _MASK = re.compile(r".*mask")
 _IMAGE = re.compile(r".*(?:im|img|imgs|image|images|pixels?|pixel_values)")
 _USUAL_SHAPES = {1: (64,), 2: (16, 64), 3: (2, 16, 64), 4: (2, 8, 16, 16), 5: (1, 4, 8, 8, 8)}
@@ -28,19 +31,16 @@ class Guess:
     reason: str = ""
 
 
-def guessed(
-    name: str, module: ModuleClass, classes: Mapping[str, ModuleClass], table: Mapping[str, str], names: Mapping[str, Any]
-) -> Guess:
+def guessed(name: str, module: ModuleClass, layers: Layers, names: Mapping[str, Any]) -> Guess:
     """Guess one argument of forward."""
     forward = module.forward
     if forward is None:
-        need = Layers(classes, table).inherited(module, names)
+        need = layers.inherited(module, names)
         return _written(need) if need else Guess(_random(_USUAL_SHAPES[2]))
     annotation = next((a.annotation for a in forward.args.args if a.arg == name), None)
     kind = ast.unparse(annotation) if annotation else ""
     if kind in ("int", "float", "bool"):
         return Guess({"int": "2", "float": "0.5", "bool": "True"}[kind])
-    layers = Layers(classes, table)
     need = layers.first_need(module, name, names)
     if need is not None:
         return _written(need)
@@ -54,17 +54,24 @@ def _by_name(name: str, module: ModuleClass, layers: Layers, names: Mapping[str,
     if _MASK.fullmatch(name):
         shape = like[:-1] if like else (2, 16)
         return Guess(f"torch.ones({', '.join(map(str, shape))}, dtype=torch.bool)")
-    if _INDEX.fullmatch(name):
+    if _SQUARE.fullmatch(name):
+        rows = like[0] if like else 16
+        return Guess(f"torch.rand({rows}, {rows})")
+    if _INDEX.fullmatch(name) and (_CLASSES.search(ast.unparse(module.node)) or not _TARGET.fullmatch(name)):
         shape, limit = (like[:1], like[-1]) if like else ((8,) if len(others) else (2, 16), 10)
         return Guess(f"torch.randint(0, {limit}, ({', '.join(map(str, shape))},))")
     if _is_right_factor(name, module):
-        return Guess(_random((*like[:-2], like[-1], 48) if like else (2, 64, 48) if _rank(others[0], module) == 3 else (64, 48)))
+        return Guess(
+            _random((*like[:-2], like[-1], 48) if like else (2, 64, 48) if _rank(others[0], module) == 3 else (64, 48))
+        )
     if like:
         return Guess(_random(like))
     if _IMAGE.fullmatch(name):
         return Guess(_random((2, 3, 32, 32)))
+    if _TARGET.fullmatch(name):
+        return Guess(_random(_USUAL_SHAPES[2]).replace("randn", "rand"))
     rank = max([_rank(n, module) for n in [name, *others]], default=0)
-    if not rank and any(_INDEX.fullmatch(o) for o in others):
+    if not rank and any(_INDEX.fullmatch(o) for o in others) and _CLASSES.search(ast.unparse(module.node)):
         return Guess(_random((8, 10)))
     return Guess(_random(_USUAL_SHAPES.get(rank, _USUAL_SHAPES[2])))
 
@@ -105,12 +112,13 @@ def _rank_of_call(node: ast.Call) -> int:
 def _is_right_factor(name: str, module: ModuleClass) -> bool:
     """Tell `torch.matmul(a, name)` and `a @ name` of two arguments."""
     for node in ast.walk(module.forward) if module.forward else ():
-        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ("matmul", "mm", "bmm") and len(node.args) > 1:
-            if dotted(node.args[1]) == name and isinstance(node.args[0], ast.Name):
-                return True
+        pair: list[ast.expr] = []
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ("matmul", "mm", "bmm"):
+            pair = node.args[:2]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            if dotted(node.right) == name and isinstance(node.left, ast.Name):
-                return True
+            pair = [node.left, node.right]
+        if len(pair) == 2 and dotted(pair[1]) == name and isinstance(pair[0], ast.Name):
+            return True
     return False
 
 
@@ -129,9 +137,8 @@ def _random(shape: tuple[int, ...]) -> str:
 
 
 def fitted(
-    body: list[Statement], table: Mapping[str, str], classes: Mapping[str, ModuleClass], module: ModuleClass,
-    values: Mapping[str, Any], guesses: Mapping[str, str],
-) -> dict[str, str]:  # fmt: skip
+    body: list[Statement], module: ModuleClass, layers: Layers, values: Mapping[str, Any], guesses: Mapping[str, str]
+) -> dict[str, str]:
     """Make guessed constructor sizes fit the shapes that get_inputs() of the paste returns."""
     shapes = _given_shapes(body, values)
     found: dict[str, str] = {}
@@ -139,7 +146,6 @@ def fitted(
     for name, text in guesses.items():
         if text.isdigit():
             names[name] = int(text)
-    layers = Layers(classes, table)
     for argument, shape in zip(parameter_names(module.forward), shapes, strict=False):
         need = layers.first_need(module, argument, names) if shape else None
         if need is None or not shape or need.parameter not in guesses:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from verifier.paste.choose import ModuleClass
-from verifier.paste.layers import BASES
 from verifier.paste.evaluate import Unknown, evaluate
+from verifier.paste.layers import BASES
 from verifier.paste.statements import Statement, dotted
 
 _BY_NAME: tuple[tuple[str, str], ...] = (
@@ -26,10 +26,16 @@ _BY_NAME: tuple[tuple[str, str], ...] = (
     (r".*drop(?:out|_?path)?(?:_?(?:rate|prob|p))?|p|.*_drop", "0.0"),
     (r".*eps(?:ilon)?", "1e-05"),
     (r"momentum", "0.1"),
-    (r".*(?:slope|alpha|beta|gamma|temperature|tau|margin|lambda\w*|weight|threshold|lr|smoothing|scale|delta|factor_f)", "0.5"),
+    (
+        r".*(?:slope|alpha|beta|gamma|temperature|tau|margin|lambda\w*|weight|threshold|lr|smoothing|scale|delta)",
+        "0.5",
+    ),
     (r".*(?:min|low|lower)(?:_val(?:ue)?)?", "-1.0"),
     (r".*(?:max|high|upper)(?:_val(?:ue)?)?", "1.0"),
-    (r".*bias|use_.*|has_.*|with_.*|is_.*|.*causal|affine|inplace|batch_first|bidirectional|keep_?dim|training", "True"),
+    (
+        r".*bias|use_.*|has_.*|with_.*|is_.*|.*causal|affine|inplace|batch_first|bidirectional|keep_?dim|training",
+        "True",
+    ),
     (r"(?:axis|dims?_to_reduce|reduce_dim)", "1"),
     (r"(?:.*im(?:a?ge?)?_?size|resolution|height|width|h|w)", "32"),
     (r".*patch.*", "8"),
@@ -67,7 +73,11 @@ def required_keywords(function: ast.FunctionDef | None) -> dict[str, str]:
     if function is None:
         return {}
     pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-    return {a.arg: by_name(a.arg, ast.unparse(a.annotation) if a.annotation else "") for a, default in pairs if default is None}
+    return {
+        a.arg: by_name(a.arg, ast.unparse(a.annotation) if a.annotation else "")
+        for a, default in pairs
+        if default is None
+    }
 
 
 def known(
@@ -78,20 +88,25 @@ def known(
     if module.init is not None:
         names, defaults = parameter_names(module.init), module.init.args.defaults
         pairs = list(zip(names[len(names) - len(defaults) :], defaults, strict=False))
-        pairs += [(a.arg, d) for a, d in zip(module.init.args.kwonlyargs, module.init.args.kw_defaults, strict=True) if d]
+        pairs += [
+            (a.arg, d) for a, d in zip(module.init.args.kwonlyargs, module.init.args.kw_defaults, strict=True) if d
+        ]
         for name, node in [*pairs, *((n, ast.parse(t, mode="eval").body) for n, t in texts.items())]:
             found.pop(name, None)
             _record(found, name, node, {**values, **found}, body)
     return found
 
 
-def _record(
-    found: dict[str, Any], name: str, node: ast.AST, values: Mapping[str, Any], body: list[Statement]
-) -> None:
+def _record(found: dict[str, Any], name: str, node: ast.AST, values: Mapping[str, Any], body: list[Statement]) -> None:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # a configuration object
-        fields = [(f.target.id, f.value) for s in body if isinstance(s.node, ast.ClassDef) and s.node.name == node.func.id
-                  for f in s.node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)]  # fmt: skip
-        pairs = [*fields, *zip([n for n, _ in fields], node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
+        own = [s.node for s in body if isinstance(s.node, ast.ClassDef) and s.node.name == node.func.id]
+        declared = [f for c in own for f in c.body if isinstance(f, ast.AnnAssign)]
+        fields = [(f.target.id, f.value) for f in declared if isinstance(f.target, ast.Name)]
+        pairs = [
+            *fields,
+            *zip([n for n, _ in fields], node.args, strict=False),
+            *((k.arg or "", k.value) for k in node.keywords),
+        ]
         for field, value in pairs:
             if value is not None:
                 _record(found, f"{name}.{field}", value, values, body)
@@ -108,19 +123,22 @@ def given(body: list[Statement], module: ModuleClass, values: Mapping[str, Any])
         if isinstance(s.node, ast.FunctionDef) and s.node.name == "get_init_inputs":
             for n in ast.walk(s.node):
                 if isinstance(n, ast.Return) and isinstance(n.value, (ast.List, ast.Tuple)):
-                    items, keywords = list(n.value.elts), {}
+                    items = list(n.value.elts)
+                    keywords: dict[str, str] = {}
                     if len(items) == 2 and isinstance(items[0], ast.List) and isinstance(items[1], ast.Dict):
                         pairs = zip(items[1].keys, items[1].values, strict=True)
-                        keywords = {k.value: ast.unparse(v) for k, v in pairs if isinstance(k, ast.Constant)}
+                        keywords = {
+                            k.value: ast.unparse(v)
+                            for k, v in pairs
+                            if isinstance(k, ast.Constant) and isinstance(k.value, str)
+                        }
                         items = items[0].elts
                     texts = dict(zip(parameter_names(module.init), map(ast.unparse, items), strict=False))
                     return known(body, module, {**texts, **keywords}, values)
     return known(body, module, {}, values)
 
 
-def guessed(
-    body: list[Statement], table: dict[str, str], classes: Mapping[str, ModuleClass], module: ModuleClass
-) -> dict[str, str]:
+def guessed(body: list[Statement], classes: Mapping[str, ModuleClass], module: ModuleClass) -> dict[str, str]:
     """Guess an expression for every constructor parameter that has no default."""
     init = module.init
     if init is None:
@@ -142,7 +160,11 @@ def by_name(name: str, kind: str = "") -> str:
 
 
 def _one(
-    name: str, annotation: ast.expr | None, body: list[Statement], classes: Mapping[str, ModuleClass], module: ModuleClass
+    name: str,
+    annotation: ast.expr | None,
+    body: list[Statement],
+    classes: Mapping[str, ModuleClass],
+    module: ModuleClass,
 ) -> str:
     kind = ast.unparse(annotation).removeprefix("Optional[").removesuffix("]") if annotation else ""
     kind = kind.rpartition(".")[2].strip("'\"")
@@ -163,8 +185,14 @@ def _configuration(node: ast.ClassDef) -> str:
     init = next((m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None)
     if init is not None:
         return f"{node.name}({', '.join(f'{n}={by_name(n)}' for n in required_names(init))})"
-    fields = [f for f in node.body if isinstance(f, ast.AnnAssign) and f.value is None and isinstance(f.target, ast.Name)]
-    texts = [f"{f.target.id}={by_name(f.target.id, ast.unparse(f.annotation))}" for f in fields if isinstance(f.target, ast.Name)]
+    fields = [
+        f for f in node.body if isinstance(f, ast.AnnAssign) and f.value is None and isinstance(f.target, ast.Name)
+    ]
+    texts = [
+        f"{f.target.id}={by_name(f.target.id, ast.unparse(f.annotation))}"
+        for f in fields
+        if isinstance(f.target, ast.Name)
+    ]
     return f"{node.name}({', '.join(texts)})"
 
 
@@ -172,7 +200,9 @@ def _attributes_read(name: str, node: ast.ClassDef) -> list[str]:
     owners = {name} | {f"self.{n.targets[0].attr}" for n in ast.walk(node) if isinstance(n, ast.Assign)
                        and isinstance(n.targets[0], ast.Attribute) and dotted(n.value) == name}  # fmt: skip
     called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    read = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and dotted(n.value) in owners and id(n) not in called]
+    read = [
+        n for n in ast.walk(node) if isinstance(n, ast.Attribute) and dotted(n.value) in owners and id(n) not in called
+    ]
     return list(dict.fromkeys(n.attr for n in read))
 
 
@@ -199,7 +229,11 @@ def _compared_text(name: str, node: ast.ClassDef) -> str | None:
 def _expanded(found: dict[str, str], node: ast.ClassDef) -> dict[str, str]:
     """Let a bottleneck's narrow width times its `expansion` be its input's width."""
     for field in node.body:
-        if isinstance(field, ast.Assign) and dotted(field.targets[0]) == "expansion" and isinstance(field.value, ast.Constant):
+        if (
+            isinstance(field, ast.Assign)
+            and dotted(field.targets[0]) == "expansion"
+            and isinstance(field.value, ast.Constant)
+        ):
             names = [name for name in found if "planes" in name or "channels" in name]
             if len(names) == 2 and isinstance(field.value.value, int) and 16 % field.value.value == 0:
                 return {**found, names[1]: str(16 // field.value.value)}

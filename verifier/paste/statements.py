@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from verifier.paste.syntax import Code
 
+_USUAL_MODULES = frozenset({"torch", "nn", "F", "np", "math", "random", "os", "sys", "warnings"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -43,7 +44,7 @@ def statements(code: Code) -> list[Statement]:
 def closure(all_statements: Iterable[Statement], roots: Iterable[str]) -> set[str]:
     """Return the names that `roots` need, directly or through others."""
     all_statements = list(all_statements)
-    imported = {name for statement in all_statements if statement.imports for name in statement.bound}
+    imported = modules_of(all_statements)
     binders: dict[str, list[Statement]] = {}
     for statement in all_statements:
         for name in statement.bound | (statement.changed - imported):
@@ -57,6 +58,13 @@ def closure(all_statements: Iterable[Statement], roots: Iterable[str]) -> set[st
             for statement in binders.get(name, ()):
                 waiting += statement.used
     return needed
+
+
+def modules_of(body: Iterable[Statement]) -> set[str]:
+    """Return the names that stand for modules: imported, or usual ones whose import was not copied."""
+    body = list(body)
+    own = {name for s in body if not s.imports for name in s.bound}
+    return {name for s in body if s.imports for name in s.bound} | (_USUAL_MODULES - own)
 
 
 def dotted(node: ast.AST) -> str:
@@ -127,9 +135,8 @@ def _changed(node: ast.AST) -> Iterator[str]:
         return
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield from _root(node)
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        if isinstance(node.value.func, ast.Attribute):
-            yield from _root(node.value.func)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        yield from _root(node.value.func)
     for child in ast.iter_child_nodes(node):
         yield from _changed(child)
 

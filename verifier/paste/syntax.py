@@ -18,10 +18,16 @@ LARGEST_CODE = 600_000
 """Characters of Python accepted: parsing more would hold up the prompt for seconds."""
 
 _CODE_LINE = re.compile(r"[ \t]*(?:(?:import|from|class|def|async|@|return|if|for|while|with|try|#)\b|@\w|.*[=(])")
-_OPENING = re.compile(r"(?:import [\w.]+( as \w+)?(, ?[\w.]+( as \w+)?)*\s*(#.*)?$|from [\w.]+ import |class \w+.*:|def \w+\(|@\w)")
-_CUT_OFF = re.compile(r"was never closed|unterminated triple-quoted|expected an indented block|unexpected EOF|'\w+' block")
+_OPENING = re.compile(
+    r"(?:import [\w.]+( as \w+)?(, ?[\w.]+( as \w+)?)*\s*(#.*)?$|from [\w.]+ import |class \w+.*:|def \w+\(|@\w)"
+)
+_CUT_OFF = re.compile(
+    r"was never closed|unterminated triple-quoted|expected an indented block|unexpected EOF|'\w+' block"
+)
 
-_OPEN_END = re.compile(r"(?:[-+*/%@=<>,.&|(\[{:\\]|\b(?:in|and|or|not|if|else|import|from|as|def|class|lambda|for|is|with))\s*$")
+_OPEN_END = re.compile(
+    r"(?:[-+*/%@=<>,.&|(\[{:\\]|\b(?:in|and|or|not|if|else|import|from|as|def|class|lambda|for|is|with))\s*$"
+)
 
 Mend = Callable[[Lines], Lines | None]
 _OUTER: tuple[Mend, ...] = (
@@ -168,7 +174,9 @@ def _other_language(lines: Lines) -> str | None:
     filled = [text.strip() for text in lines.texts if text.strip()]
     if not any(_CODE_LINE.match(text) for text in filled):
         return "this is not Python code"
-    if sum(text.endswith((";", "{", "}", "*/")) or text.startswith(("#include", "//", "</", "<")) for text in filled) * 2 >= len(filled):
+    if sum(
+        text.endswith((";", "{", "}", "*/")) or text.startswith(("#include", "//", "</", "<")) for text in filled
+    ) * 2 >= len(filled):
         return "this is code of another language, not Python"
     return None
 

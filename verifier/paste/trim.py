@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator
 from verifier.paste.edits import Edit, dropping
 from verifier.paste.lines import Lines
 from verifier.paste.refusal import NotAProblem
-from verifier.paste.statements import Statement, closure, dotted
+from verifier.paste.statements import Statement, closure, dotted, modules_of
 from verifier.paste.syntax import shortened
 
 _SETTING = re.compile(
-    r"torch\.(?:manual_seed|seed|random\.manual_seed|cuda\.manual_seed(?:_all)?|set_(?!default_device|num|printoptions)\w+"
-    r"|use_deterministic_algorithms|backends\..*|_dynamo\..*|_inductor\..*|_C\..*|library\..*)"
-    r"|(?:np|numpy|random|np\.random|numpy\.random)\.seed|warnings\.\w+|.*seed\w*"
+    r"torch\.(?:manual_seed|seed|random\.manual_seed|cuda\.manual_seed(?:_all)?"
+    r"|set_(?!default_device|num|printoptions)\w+|use_deterministic_algorithms|backends\..*|_dynamo\..*|_inductor\..*|_C\..*|library\..*)"
+    r"|(?:np|numpy|random|np\.random|numpy\.random)\.seed|warnings\.\w+|\w*seed\w*"
 )
-_REFLECTS = frozenset("globals locals eval exec vars __import__".split())
-_STOPS = frozenset("exit quit sys.exit os._exit os.abort".split())
+_REFLECTS = frozenset(["globals", "locals", "eval", "exec", "vars", "__import__"])
+_STOPS = frozenset(["exit", "quit", "sys.exit", "os._exit", "os.abort"])
 
 
 def is_main_guard(node: ast.stmt) -> bool:
@@ -34,7 +34,7 @@ def trimmed(lines: Lines, body: list[Statement], roots: Iterable[str]) -> tuple[
     settings = [s for s in inside if _is_setting(s.node)]
     needed = closure(inside, [*roots, *(name for s in settings for name in s.used)])
     reflects = bool(needed & _REFLECTS)
-    imported = {name for s in inside if s.imports for name in s.bound}
+    imported = modules_of(inside)
     keep = [
         s
         for index, s in enumerate(inside)
@@ -100,7 +100,9 @@ def _refuse_questions(lines: Lines, keep: list[Statement]) -> None:
         if not s.defines and any(isinstance(n, ast.Call) and dotted(n.func) == "input" for n in ast.walk(s.node)):
             line = lines.number(s.node.lineno)
             hint = "Write the value in place of input()."
-            raise NotAProblem("reference_error", "the module needs an answer from input(), and nobody is asked", hint, line)
+            raise NotAProblem(
+                "reference_error", "the module needs an answer from input(), and nobody is asked", hint, line
+            )
 
 
 def _told(lines: Lines, dropped: list[Statement]) -> Iterator[str]:
@@ -114,6 +116,7 @@ def _told(lines: Lines, dropped: list[Statement]) -> Iterator[str]:
         else:
             shown = f"{s.node.name}()" if isinstance(s.node, ast.FunctionDef) else _first_line(lines, s.node)
             rest.append(f"{shown} ({where})")
+    rest = list(dict.fromkeys(rest))
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
         yield f"left out what the module does not need: {', '.join(rest[:3])}{more}"

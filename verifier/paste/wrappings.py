@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from itertools import pairwise
 
 from verifier.paste.characters import clean
 from verifier.paste.lines import Lines
@@ -74,7 +75,7 @@ def ungutted(lines: Lines) -> Lines | None:
     if len(matches) < 3 or not all(match for _, _, match in matches):
         return None
     numbers = [int(match[1][:9]) for _, _, match in matches if match]
-    if any(b <= a or b - a > 3 for a, b in zip(numbers, numbers[1:], strict=False)):
+    if any(b <= a or b - a > 3 for a, b in pairwise(numbers)):
         return None
     return lines.kept([(i, text[match.end() :]) for i, text, match in matches if match], "took the line numbers off")
 
