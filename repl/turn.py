@@ -15,10 +15,10 @@ _EXIT_OF_ERROR = {
     "backend_unavailable": NO_BACKEND,
     "interrupted": INTERRUPTED,
     "out_of_memory": CANNOT_VERIFY,
-    "cannot_verify": CANNOT_VERIFY,
     "no_gpu": CANNOT_VERIFY,
-    "no_triton": CANNOT_VERIFY,
     "verifier_unavailable": CANNOT_VERIFY,
+    "verifier_error": CANNOT_VERIFY,
+    "cannot_interpret": CANNOT_VERIFY,
     "internal_error": CANNOT_VERIFY,
 }
 """Every other error code says that the input is at fault: exit 2."""

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +116,16 @@ def test_piped_input_and_json(files: Path) -> None:
 
 
 def test_verify(files: Path) -> None:
-    """`verify` judges a given kernel: 0 when it is right, 1 when it is wrong."""
-    words = ("verify", str(files / "problem.py"))
-    assert run(*words, str(files / "kernel.py"), "--no-speed").returncode == 0
-    told = run(*words, str(files / "wrong.py"), "--no-speed")
+    """`verify` judges a given kernel and prints no kernel."""
+    told = run("verify", str(files / "problem.py"), str(files / "wrong.py"), "--no-speed")
     assert told.returncode == 1 and "value_mismatch" in told.stderr and not told.stdout
+
+
+def test_in_process(files: Path) -> None:
+    """--in-process judges without any child and says the same."""
+    words = ("verify", str(files / "problem.py"), str(files / "kernel.py"), "--in-process", "--no-speed", "--json")
+    told = run(*words)
+    assert told.returncode == 0 and json.loads(told.stdout)["verdict"]["outcome"] == "pass", told.stderr
 
 
 def test_an_unverified_kernel_says_so_in_its_first_line(files: Path) -> None:
@@ -170,20 +176,46 @@ def test_closed_stdin_ends() -> None:
     assert told.returncode == 2 and "empty" in told.stderr
 
 
-def test_ctrl_c_ends_with_130(files: Path) -> None:
-    """An interrupted run still prints its object, with the error `interrupted`, and leaves no child behind."""
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_termination_leave_nothing_behind(files: Path, sent: int, code: int) -> None:
+    """An interrupted run prints its object with the error `interrupted`; no process of it is left in any case."""
     slow = files / "slow.py"
-    slow.write_text(KERNEL.replace("x = x.contiguous()", "import time; time.sleep(300)"))
+    slow.write_text(KERNEL.replace("x = x.contiguous()", "open('/dev/null'); import time; time.sleep(300)"))
     words = ["verify", str(files / "problem.py"), str(slow), "--json", "--no-speed"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(files)}
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "kernelllm.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
+        [sys.executable, str(ROOT / "kernelllm.py"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    wait_until(lambda: len(of_this_run(files)) >= 4)  # itself, the two that fork, the judge
+    process.send_signal(sent)
     began = time.monotonic()
-    out, _ = process.communicate(timeout=30)
-    assert time.monotonic() - began < 3 and process.returncode == 130
-    assert json.loads(out)["error"]["code"] == "interrupted"
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - began < 3 and process.returncode == code, err
+    assert b"Traceback" not in err
+    if code == 130:
+        assert json.loads(out)["error"]["code"] == "interrupted"
+    wait_until(lambda: not of_this_run(files))
+
+
+def of_this_run(mark: Path) -> list[str]:
+    """Return the processes that were started with this folder in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(mark).encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_reader_that_goes_away_is_no_error(files: Path) -> None:
@@ -203,19 +235,21 @@ def test_bench_resumes(files: Path) -> None:
     assert last["total"]["verified"] == 1 and last["total"]["codes"] == {"not_pytorch": 1}
     again = run(*words, "--output", "kept.jsonl", cwd=files)
     kept = [line for line in (files / "kept.jsonl").read_text().splitlines() if line]
-    assert len(kept) == 2 and [json.loads(line) for line in again.stdout.splitlines()][:2] == results
+    replayed = {told["file"]: told for told in map(json.loads, again.stdout.splitlines()) if "file" in told}
+    assert len(kept) == 2 and replayed == {told["file"]: told for told in results}
+
+
+@pytest.fixture(scope="module")
+def llm(tmp_path_factory: pytest.TempPathFactory) -> KernelLLM:
+    """A tiny model that answers one prompt; the folder brings the prompt's template."""
+    folder = tiny.build(tmp_path_factory.mktemp("llm"))
+    (folder / "kernelllm.py").write_text("PROMPT_TEMPLATE = '\\n<|begin_of_text|>Convert {}:\\n'\n")
+    tiny.teach(folder, "\n<|begin_of_text|>Convert MODULE:\n", "```python\nimport torch\nclass ModelNew: 1\n```\n")
+    return KernelLLM(str(folder), device="cpu")
 
 
 class TestPythonDoor:
     """What the published script offers, with its faults gone."""
-
-    @pytest.fixture(scope="class")
-    def llm(self, tmp_path_factory: pytest.TempPathFactory) -> KernelLLM:
-        """A tiny model that answers one prompt; the folder brings the prompt's template."""
-        folder = tiny.build(tmp_path_factory.mktemp("llm"))
-        (folder / "kernelllm.py").write_text("PROMPT_TEMPLATE = '\\n<|begin_of_text|>Convert {}:\\n'\n")
-        tiny.teach(folder, "\n<|begin_of_text|>Convert MODULE:\n", "```python\nimport torch\nclass ModelNew: 1\n```\n")
-        return KernelLLM(str(folder), device="cpu")
 
     def test_signatures(self) -> None:
         """Names and defaults are those of the published script."""
