@@ -95,10 +95,10 @@ def measure(
 
 
 def _order(names: list[str], number: int) -> list[str]:
-    """Rotate, and turn round every second time, so that nobody always runs after the same other."""
+    """Rotate, and turn round after each full turn, so that nobody always runs after the same other."""
     start = number % len(names)
     order = names[start:] + names[:start]
-    return order[::-1] if number % 2 else order
+    return order[::-1] if number // len(names) % 2 else order
 
 
 def summarise(samples: Samples, roofline: float | None = None) -> Timing:
