@@ -1,0 +1,4 @@
+"""`builtin`: PyTorch module → Triton source. Deterministic, no weights, no GPU.
+
+capture (torch.export) → lower (rules) → fuse (groups) → kernel, gemm, split (text) → module (the file).
+"""

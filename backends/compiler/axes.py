@@ -1,0 +1,139 @@
+"""Index arithmetic: the fewest loops over a group's domain, and each operand's address in them.
+
+Neighbouring dimensions become one axis where every operand has both or lacks both. So an elementwise chain
+is one axis, a bias over the last dimension makes two, a normalisation is rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backends.compiler.expression import Index, walk
+from backends.compiler.fuse import Group
+from backends.compiler.ir import Pointwise, Shape, Value
+
+
+PLURALS = {"batch": "batches"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A run of the domain's dimensions that is walked as one; `name` is its coordinate, `size` its length."""
+
+    dims: tuple[int, ...]
+    reduced: bool
+    name: str = ""
+
+    @property
+    def size(self) -> str:
+        """The kernel's argument for the length: row → n_rows."""
+        return f"n_{self.name}" if self.name[-1].isdigit() else f"n_{PLURALS.get(self.name, self.name + 's')}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The axes of a group, the kept ones before the reduced one, the reduced, and the kept ones behind."""
+
+    outer: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    domain: Shape
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.outer + self.reduced + self.inner
+
+    def covered(self, value: Value) -> tuple[Axis, ...]:
+        """The axes along which the value has more than one element."""
+        present = presence(value.shape, self.domain)
+        return tuple(axis for axis in self.axes if any(present[dim] for dim in axis.dims))
+
+    def index_names(self) -> dict[int, str]:
+        """Coordinates by dimension counted from the last, for the axes of a single dimension."""
+        rank = len(self.domain)
+        return {rank - axis.dims[0]: axis.name for axis in self.axes if len(axis.dims) == 1}
+
+
+class NoLayout(Exception):
+    """The reduced dimensions lie apart: the reduction must be taken in steps."""
+
+
+def presence(shape: Shape, domain: Shape) -> tuple[bool, ...]:
+    """For each dimension of the domain, whether a tensor of this shape has it."""
+    lead = len(domain) - len(shape)
+    return tuple(index >= lead and shape[index - lead].hint != 1 for index in range(len(domain)))
+
+
+def layout(group: Group) -> Layout:
+    """Find the axes of a group."""
+    domain = group.domain
+    masks = [presence(value.shape, domain) for value in [*group.leaves, *group.outputs]]
+    masks += [tuple(dim == place for dim in range(len(domain))) for place in _indexed(group)]
+    runs: list[tuple[list[int], bool, tuple[bool, ...]]] = []
+    for dim, size in enumerate(domain):
+        if size.hint == 1:
+            continue
+        reduced, mask = dim in group.dims, tuple(m[dim] for m in masks)
+        if runs and runs[-1][1] == reduced and runs[-1][2] == mask and runs[-1][0][-1] == dim - 1:
+            runs[-1][0].append(dim)
+        else:
+            runs.append(([dim], reduced, mask))
+    axes = [Axis(tuple(dims), reduced) for dims, reduced, _ in runs]
+    return _named(_split(axes), domain)
+
+
+def _indexed(group: Group) -> set[int]:
+    rank = len(group.domain)
+    return {
+        rank - node.from_end
+        for op in group.ops if isinstance(op, Pointwise)
+        for node in walk(op.expr) if isinstance(node, Index)
+    }
+
+
+def _split(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis], list[Axis]]:
+    first = next((i for i, axis in enumerate(axes) if axis.reduced), len(axes))
+    last = max((i + 1 for i, axis in enumerate(axes) if axis.reduced), default=first)
+    if any(not axis.reduced for axis in axes[first:last]):
+        raise NoLayout
+    return list(axes[:first]), list(axes[first:last]), list(axes[last:])
+
+
+def _named(parts: tuple[list[Axis], list[Axis], list[Axis]], domain: Shape) -> Layout:
+    outer, reduced, inner = parts
+    if not reduced:  # elementwise: the last axis runs along memory
+        return Layout(_rename(outer, ("plane", "row", "column")), (), (), domain)
+    if inner:
+        return Layout(
+            _rename(outer, ("batch", "plane")), _rename(reduced, ("part", "row")), _rename(inner, ("lane", "column")),
+            domain,
+        )
+    return Layout(_rename(outer, ("batch", "row")), _rename(reduced, ("part", "column")), (), domain)
+
+
+def _rename(axes: Sequence[Axis], names: tuple[str, ...]) -> tuple[Axis, ...]:
+    """Name the last axes by the list's last names; further ones by number."""
+    spare = len(axes) - len(names)
+    wanted = [f"{names[0]}{index}" for index in range(spare)] if spare > 0 else []
+    wanted += names[max(0, -spare) :]
+    return tuple(Axis(axis.dims, axis.reduced, name) for axis, name in zip(axes, wanted, strict=True))
+
+
+def address(axes: Sequence[Axis], line: tuple[Axis, ...] = (), line_name: str = "line") -> str:
+    """Write the offset of an element in a dense tensor that has just these axes, by Horner's rule.
+
+    Where the tensor has all of the `line` axes, their joint number is used as it is.
+    """
+    terms: list[tuple[str, str]] = []
+    rest = list(axes)
+    if line and tuple(rest[: len(line)]) == line and len(line) > 1:
+        terms.append((line_name, ""))
+        rest = rest[len(line) :]
+    terms += [(axis.name, axis.size) for axis in rest]
+    if not terms:
+        return ""
+    text = terms[0][0]
+    for name, size in terms[1:]:
+        text = f"({text}) * {size} + {name}" if " " in text else f"{text} * {size} + {name}"
+    return text

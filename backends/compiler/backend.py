@@ -1,0 +1,48 @@
+"""`builtin` as a backend: asks a child process to compile, and passes its text on as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backends import BackendUnavailable, Chunk, NothingToConvert, Request, Spawn
+
+PATIENCE = 120.0
+"""Seconds a capture may take before it counts as hung: the largest networks need about 20."""
+
+
+class Builtin:
+    """The embedded compiler; every request runs in a fresh child, because it executes what was pasted."""
+
+    name = "builtin"
+
+    def __init__(self, spawn: Spawn) -> None:
+        self.spawn = spawn
+
+    def write(self, request: Request) -> Iterator[Chunk]:
+        """Stream the file for a module; raise NothingToConvert with the reason where there is none."""
+        if request.candidate or request.feedback:
+            raise NothingToConvert(
+                "no_more_candidates", "builtin is deterministic and has written its one kernel for this module"
+            )
+        child = self.spawn("backends.compiler.child:serve")
+        try:
+            child.send({"source": request.source, "entry": request.entry, "candidate": request.candidate})
+            while True:
+                message = child.receive(PATIENCE)
+                if message is None:
+                    raise NothingToConvert(
+                        "load_timeout", f"the module did not finish loading and tracing in {PATIENCE:.0f} s, or it "
+                        "ended the process that read it", "Look for a loop or an exit at the top level."
+                    )
+                if "error" in message:
+                    raise NothingToConvert(**message["error"])
+                if "done" in message:
+                    return
+                yield Chunk("code", message["code"])
+        except OSError as fault:
+            raise BackendUnavailable(f"the compiler's process ended: {fault}", "Try again; the session goes on.") from fault
+        finally:
+            child.kill()
+
+    def close(self) -> None:
+        """Nothing is held between requests."""

@@ -1,0 +1,159 @@
+"""The builder that rules write operations with: names, shapes, dtypes, and broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from backends.compiler import seethrough
+from backends.compiler.expression import (
+    Expr, Index, Literal, Number, Operand, Ref, Scalar, cast, compute_dtype, walk,
+)
+from backends.compiler.host import Host, state_text
+from backends.compiler.ir import ONE, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value, View
+from backends.compiler.rules import Declined
+
+
+class Builder:
+    """Collects operations; `result` describes what the operator being lowered returns in PyTorch."""
+
+    def __init__(self, host: Host, program_writes_in_place: bool) -> None:
+        self.host = host
+        self.program_writes_in_place = program_writes_in_place
+        self.ops: list[Op] = []
+        self.guards: dict[str, str] = {}  # condition → what to tell the person
+        self.origin = Origin()
+        self.result: Value | None = None  # shape and dtype as traced, of the operator at hand
+
+    # ---- elements -------------------------------------------------------------------------------
+
+    def element(self, operand: Value | Number | Scalar, dtype: torch.dtype) -> Expr:
+        """Read an operand as one element converted to the dtype the kernel computes in."""
+        target = compute_dtype(dtype)
+        if isinstance(operand, Value):
+            return cast(Ref(compute_dtype(operand.dtype), operand), target)
+        if isinstance(operand, Scalar):
+            if target == torch.float64 and isinstance(operand.number, float):
+                return Literal(target, operand.number)  # a kernel argument would be rounded to float32
+            return Scalar(target, operand.host, operand.number)
+        return Literal(target, float(operand) if target.is_floating_point else operand)
+
+    def index(self, x: Value, dim: int) -> Expr:
+        """Read the coordinate along a dimension of x."""
+        return Index(torch.int64, len(x.shape) - dim)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the operator's result."""
+        assert self.result is not None
+        return self.result.dtype
+
+    # ---- what the file must hold to -------------------------------------------------------------
+
+    def pin(self, scalar: Scalar) -> Number:
+        """Use a run-time number's value; the file refuses another one."""
+        self.guards[f"{scalar.host} != {scalar.number!r}"] = f"written for {scalar.host} = {scalar.number!r}"
+        return scalar.number
+
+    def refuse_training(self) -> None:
+        """Say that what follows holds in evaluation mode only."""
+        self.guards[f"{state_text(self.origin.module)}.training"] = "written for evaluation mode: call .eval() first"
+
+    def size_text(self, size: Size) -> str:
+        """Write a size as host text."""
+        return self.host.size(size)
+
+    # ---- operations -----------------------------------------------------------------------------
+
+    def pointwise(self, label: str, expr: Operand, dtype: torch.dtype | None = None) -> Value:
+        """Compute `expr` for every element of the operands' broadcast shape; store as `dtype`."""
+        dtype = dtype or self.dtype
+        tree = expr if isinstance(expr, Expr) else Literal(compute_dtype(dtype), expr)
+        tree, restore = seethrough.hoist(self, cast(tree, compute_dtype(dtype)))
+        shape = broadcast([node.value.shape for node in walk(tree) if isinstance(node, Ref)])
+        return restore(self._add(Pointwise, label, shape, dtype, expr=tree))
+
+    def reduce(
+        self, kind: str, source: Value, dims: Sequence[int], dtype: torch.dtype | None = None, *,
+        label: str = "", correction: float = 0.0,
+    ) -> Value:
+        """Combine over `dims`, which stay as size 1."""
+        rank = len(source.shape)
+        wanted = tuple(sorted(dim % rank for dim in dims)) if rank else ()
+        shape = tuple(ONE if index in wanted else size for index, size in enumerate(source.shape))
+        return self._add(
+            Reduce, label or kind, shape, dtype or source.dtype,
+            kind=kind, source=source, dims=wanted, correction=correction,
+        )
+
+    def matmul(self, label: str, a: Value, b: Value, *, b_is_nk: bool, dtype: torch.dtype) -> Value:
+        """Multiply the last two dimensions; leading ones broadcast."""
+        n = b.shape[-2] if b_is_nk else b.shape[-1]
+        batch = broadcast([a.shape[:-2], b.shape[:-2]])
+        return self._add(MatMul, label, (*batch, a.shape[-2], n), dtype, a=a, b=b, b_is_nk=b_is_nk)
+
+    # ---- views ----------------------------------------------------------------------------------
+
+    def view(
+        self, source: Value, shape: Shape, text: str, kind: str = "opaque", dim: int = 0, *, label: str = "view",
+        dense: bool = True,
+    ) -> Value:
+        """Make a view on the host: `text` with {0} for the source."""
+        out = self._add(View, label, shape, source.dtype, source=source, text=text, kind=kind, dim=dim)
+        out.aliases, out.dense = source, dense and source.dense
+        return out
+
+    def squeeze(self, source: Value, dims: Sequence[int]) -> Value:
+        """Drop dimensions of size 1, last first so that the numbers stay valid."""
+        rank = len(source.shape)
+        order = [0] * rank if len(dims) == rank else sorted((dim % rank for dim in dims), reverse=True)
+        for dim in order:
+            if undone := seethrough.undo(source, "unsqueeze", dim):
+                source = undone
+                continue
+            shape = source.shape[:dim] + source.shape[dim + 1 :]
+            source = self.view(source, shape, f"{{0}}.squeeze({dim})", "squeeze", dim, label="squeeze")
+        return source
+
+    def unsqueeze(self, source: Value, dim: int) -> Value:
+        """Insert a dimension of size 1."""
+        if undone := seethrough.undo(source, "squeeze", dim):
+            return undone
+        shape = (*source.shape[:dim], ONE, *source.shape[dim:])
+        return self.view(source, shape, f"{{0}}.unsqueeze({dim})", "unsqueeze", dim, label="unsqueeze")
+
+    def flatten(self, source: Value, start: int, end: int, size: Size) -> Value:
+        """Merge dimensions start..end into one."""
+        shape = (*source.shape[:start], size, *source.shape[end + 1 :])
+        text = f"{{0}}.flatten({start}, {end})"
+        return self.view(source, shape, text, "flatten", start, label="flatten")
+
+    def unflatten(self, source: Value, dim: int, sizes: Sequence[Size], text: str) -> Value:
+        """Split a dimension; `text` is how the host writes the sizes."""
+        shape = (*source.shape[:dim], *sizes, *source.shape[dim + 1 :])
+        if (undone := seethrough.undo(source, "flatten", dim)) and undone.shape == shape:
+            return undone
+        return self.view(source, shape, f"{{0}}.unflatten({dim}, {text})", "unflatten", dim, label="unflatten")
+
+    def _add(self, make: type[Op], label: str, shape: Shape, dtype: torch.dtype, **fields: Any) -> Value:
+        out = Value(label, shape, dtype)
+        out.op = make(label=label, out=out, origin=self.origin, **fields)
+        self.ops.append(out.op)
+        return out
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Return the broadcast shape; raise Declined where sizes differ that cannot."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    out: list[Size] = [ONE] * rank
+    for shape in shapes:
+        for index, size in enumerate(shape, start=rank - len(shape)):
+            if size.hint == 1:
+                continue
+            if out[index].hint not in (1, size.hint):
+                raise Declined("shapes do not broadcast")
+            if out[index].hint == 1 or out[index].symbol is None:
+                out[index] = size
+    return tuple(out)

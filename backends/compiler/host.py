@@ -1,0 +1,88 @@
+"""Names of things on the host: how `forward` writes a size, a parameter, a number of the user's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy.printers import PythonPrinter
+
+from backends.compiler.expression import Scalar
+from backends.compiler.ir import Origin, Size
+
+
+class NoName(Exception):
+    """A run-time size that no input's shape gives."""
+
+
+class _SizePrinter(PythonPrinter):  # type: ignore[misc]
+    def __init__(self, names: dict[Any, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def _print_Symbol(self, symbol: Any) -> str:
+        if symbol not in self.names:
+            raise NoName(str(symbol))
+        return self.names[symbol]
+
+
+class Host:
+    """What the generated `forward` can name: sizes through its arguments' shapes, state through `self`."""
+
+    def __init__(self, module: torch.nn.Module, arguments: tuple[str, ...], constants: dict[str, Any]) -> None:
+        self.module, self.arguments, self.constants = module, arguments, constants
+        self.symbols: dict[Any, str] = {}
+
+    def learn_shape(self, text: str, shape: torch.Size) -> None:
+        """Remember that an input's dimensions give the sizes' symbols a name."""
+        for index, size in enumerate(shape):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                self.symbols.setdefault(size.node.expr, f"{text}.shape[{index}]")
+
+    def size(self, size: Size | torch.SymInt | int) -> str:
+        """Write a size as an expression over the inputs' shapes."""
+        if isinstance(size, int):
+            return str(size)
+        symbol = size.symbol if isinstance(size, Size) else size.node.expr
+        if symbol is None:
+            return str(size.hint)  # type: ignore[union-attr]
+        return str(_SizePrinter(self.symbols).doprint(symbol))
+
+    def scalar(self, number: Any, origin: Origin, argument: str) -> Any:
+        """Return `Scalar` if the user's line names this number, else the number itself.
+
+        A number is named where the line reads `self.scale` (or the submodule has an attribute of the
+        schema's own name, as `negative_slope`) and that attribute has this very value.
+        """
+        if isinstance(number, torch.SymInt):
+            return Scalar(torch.int64, self.size(number), number.node.hint or 1)
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or number in (0, 1, -1):
+            return number
+        dtype = torch.float64 if isinstance(number, float) else torch.int64
+        for text, value in self._candidates(origin, argument):
+            if type(value) is type(number) and value == number:
+                return Scalar(dtype, text, number)
+        return number
+
+    def _candidates(self, origin: Origin, argument: str) -> list[tuple[str, Any]]:
+        owner = self.module.get_submodule(origin.module)
+        prefix = state_text(origin.module)
+        found: list[tuple[str, Any]] = []
+        for name in re.findall(r"\bself\.([A-Za-z_]\w*)", origin.line):
+            if hasattr(owner, name):
+                found.append((f"{prefix}.{name}", getattr(owner, name)))
+        if hasattr(owner, argument):
+            found.append((f"{prefix}.{argument}", getattr(owner, argument)))
+        if not origin.module:
+            words = set(re.findall(r"\b[A-Za-z_]\w*", origin.line))
+            found += [(text, value) for text, value in self.constants.items() if text in words]
+        return found
+
+
+def state_text(path: str) -> str:
+    """Write a dotted path of modules and parameters as Python: layers.0.weight → self.layers[0].weight."""
+    if not path:
+        return "self"
+    return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", "self." + path)

@@ -1,0 +1,84 @@
+"""Matrix products, in every order of operands and with a bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from backends.compiler.build import Builder
+from backends.compiler.expression import compute_dtype
+from backends.compiler.ir import Value
+from backends.compiler.rules import Declined, rule
+from backends.compiler.rules.arithmetic import elements
+from backends.compiler.rules.reduction import finish, read
+
+PRODUCTS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def product(builder: Builder, label: str, a: Value, b: Value, *, b_is_nk: bool = False) -> Value:
+    """Multiply matrices on tensor cores, accumulating in float32."""
+    if a.dtype not in PRODUCTS or a.dtype != b.dtype:
+        raise Declined(f"a matrix product of {a.dtype}")
+    return builder.matmul(label, a, b, b_is_nk=b_is_nk, dtype=a.dtype)
+
+
+@rule("linear.default")
+def linear(builder: Builder, input: Value, weight: Value, bias: Value | None) -> Value:  # noqa: A002
+    if len(input.shape) < 2 or len(weight.shape) != 2:
+        raise Declined("linear of a vector")
+    y = product(builder, "linear", input, weight, b_is_nk=True)
+    return y if bias is None else builder.pointwise("_biased", read(builder, y) + read(builder, bias))
+
+
+@rule("matmul.default", "mm.default", "bmm.default", "mv.default", "dot.default", "vdot.default")
+def matmul(
+    builder: Builder, self: Value, other: Value | None = None, mat2: Value | None = None, vec: Value | None = None,
+    tensor: Value | None = None,
+) -> Value:
+    right = next(operand for operand in (other, mat2, vec, tensor) if operand is not None)
+    return multiply(builder, self, right)
+
+
+def multiply(builder: Builder, a: Value, b: Value) -> Value:
+    """`torch.matmul`: vectors are sums of products, matrices go to the tensor cores."""
+    if len(a.shape) > 1 and len(b.shape) > 1:
+        return product(builder, "matmul", a, b)
+    if not a.dtype.is_floating_point or a.dtype != b.dtype:
+        raise Declined(f"a product of {a.dtype}")
+    dim = len(a.shape) - 1 if len(b.shape) == 1 else len(b.shape) - 2
+    if len(b.shape) > 1:
+        a = builder.unsqueeze(a, 1)  # [k] → [k, 1] against [..., k, n]
+    terms = builder.pointwise("_terms", read(builder, a) * read(builder, b), compute_dtype(a.dtype))
+    return finish(builder, builder.reduce("sum", terms, [dim], builder.dtype, label="matmul"), [dim], False)
+
+
+@rule("addmm.default", "addmv.default")
+def addmm(
+    builder: Builder, self: Value, mat1: Value | None = None, mat2: Value | None = None, mat: Value | None = None,
+    vec: Value | None = None, beta: Any = 1, alpha: Any = 1,
+) -> Value:
+    left, right = (mat1, mat2) if mat1 is not None else (mat, vec)
+    assert left is not None and right is not None
+    return _add_product(builder, self, left, right, beta, alpha, "addmm")
+
+
+@rule("baddbmm.default")
+def baddbmm(
+    builder: Builder, self: Value, batch1: Value, batch2: Value, beta: Any, alpha: Any, out_dtype: Any = None
+) -> Value:
+    if out_dtype is not None:
+        raise Declined("baddbmm in another dtype")
+    return _add_product(builder, self, batch1, batch2, beta, alpha, "baddbmm")
+
+
+def _add_product(
+    builder: Builder, x: Value, a: Value, b: Value, beta: Any, alpha: Any, label: str
+) -> Value:
+    """beta * x + alpha * (a @ b); beta = 0 ignores x, even its NaN."""
+    y = read(builder, multiply(builder, a, b))
+    scaled = y if alpha == 1 else y * elements(builder, alpha)[0]
+    if beta == 0:
+        return builder.pointwise(label, scaled)
+    (addend,) = elements(builder, x)
+    return builder.pointwise(label, scaled + (addend if beta == 1 else addend * elements(builder, beta)[0]))

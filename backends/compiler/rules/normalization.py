@@ -1,0 +1,127 @@
+"""Layer, RMS, group and instance norm, and batch norm with running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from backends.compiler.build import Builder
+from backends.compiler.expression import Expr, Scalar, call, compute_dtype
+from backends.compiler.ir import ONE, Size, Value
+from backends.compiler.rules import Declined, rule
+from backends.compiler.rules.reduction import mean_of, read, variance_of
+
+
+def affine(builder: Builder, x: Expr, weight: Value | None, bias: Value | None) -> Expr:
+    """Scale and shift."""
+    if weight is not None:
+        x = x * builder.element(weight, x.dtype)
+    return x if bias is None else x + builder.element(bias, x.dtype)
+
+
+def normalized(builder: Builder, x: Value, dims: list[int], eps: Any) -> Expr:
+    """(x - mean) / sqrt(variance + eps) over `dims`, biased variance."""
+    centered, spread = variance_of(builder, x, dims)
+    inverse = 1.0 / call("sqrt", read(builder, spread) + builder.element(eps, compute_dtype(x.dtype)))
+    scale = builder.pointwise("_inverse_std", inverse, compute_dtype(x.dtype))
+    return read(builder, centered) * read(builder, scale)
+
+
+def _needs_elements(x: Value) -> None:
+    if not x.dtype.is_floating_point or any(size.hint == 0 for size in x.shape):
+        raise Declined("normalisation of integers or of nothing")
+
+
+@rule("layer_norm.default")
+def layer_norm(
+    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None,  # noqa: A002
+    bias: Value | None, eps: Any, cudnn_enable: bool,
+) -> Value:
+    _needs_elements(input)
+    dims = list(range(len(input.shape) - len(normalized_shape), len(input.shape)))
+    return builder.pointwise("layer_norm", affine(builder, normalized(builder, input, dims, eps), weight, bias))
+
+
+@rule("rms_norm.default")
+def rms_norm(
+    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None, eps: Any  # noqa: A002
+) -> Value:
+    _needs_elements(input)
+    dims = list(range(len(input.shape) - len(normalized_shape), len(input.shape)))
+    dtype = compute_dtype(input.dtype)
+    x = read(builder, input)
+    square = builder.pointwise("_squared", x * x, dtype)
+    mean_square = mean_of(builder, square, dims, "_mean_square")
+    small = torch.finfo(input.dtype).eps if eps is None else eps
+    inverse = 1.0 / call("sqrt", read(builder, mean_square) + builder.element(small, dtype))
+    scale = builder.pointwise("_inverse_rms", inverse, dtype)
+    return builder.pointwise("rms_norm", affine(builder, x * read(builder, scale), weight, None))
+
+
+@rule("group_norm.default")
+def group_norm(
+    builder: Builder, input: Value, num_groups: Any, weight: Value | None, bias: Value | None,  # noqa: A002
+    eps: Any, cudnn_enabled: bool,
+) -> Value:
+    _needs_elements(input)
+    groups = num_groups.number if isinstance(num_groups, Scalar) else num_groups
+    text = num_groups.host if isinstance(num_groups, Scalar) else str(num_groups)
+    split = (Size(groups), Size(input.shape[1].hint // groups))
+    tail = len(input.shape) - 2
+    x = builder.unflatten(input, 1, split, f"({text}, -1)")
+
+    def per_channel(state: Value | None) -> Value | None:
+        if state is None:
+            return None
+        ones = ", 1" * tail
+        return builder.view(state, (*split, *[ONE] * tail), f"{{0}}.view({text}, -1{ones})")
+
+    dims = list(range(2, len(x.shape)))
+    element = affine(builder, normalized(builder, x, dims, eps), per_channel(weight), per_channel(bias))
+    return builder.flatten(builder.pointwise("group_norm", element), 1, 2, input.shape[1])
+
+
+@rule("instance_norm.default")
+def instance_norm(
+    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,  # noqa: A002
+    running_var: Value | None, use_input_stats: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
+) -> Value:
+    _needs_elements(input)
+    if not use_input_stats or running_mean is not None:
+        raise Declined("instance norm with running statistics")
+    dims = list(range(2, len(input.shape)))
+    tail = len(dims)
+    element = normalized(builder, input, dims, eps)
+    return builder.pointwise(
+        "instance_norm", affine(builder, element, over_channels(builder, weight, tail), over_channels(builder, bias, tail))
+    )
+
+
+def over_channels(builder: Builder, state: Value | None, tail: int) -> Value | None:
+    """View one number a channel so that it broadcasts over `tail` dimensions behind the channel."""
+    for _ in range(tail if state is not None else 0):
+        state = builder.unsqueeze(state, len(state.shape))  # type: ignore[arg-type, union-attr]
+    return state
+
+
+@rule("batch_norm.default")
+def batch_norm(
+    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,  # noqa: A002
+    running_var: Value | None, training: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
+) -> Value:
+    _needs_elements(input)
+    if training:
+        raise Declined("batch norm in training mode updates its running statistics")
+    if running_mean is None or running_var is None:
+        raise Declined("batch norm without running statistics")
+    builder.refuse_training()
+    tail = len(input.shape) - 2
+    middle, spread = (over_channels(builder, state, tail) for state in (running_mean, running_var))
+    assert middle is not None and spread is not None
+    dtype = compute_dtype(input.dtype)
+    inverse = 1.0 / call("sqrt", builder.element(spread, dtype) + builder.element(eps, dtype))
+    element = (read(builder, input) - builder.element(middle, dtype)) * inverse
+    return builder.pointwise(
+        "batch_norm", affine(builder, element, over_channels(builder, weight, tail), over_channels(builder, bias, tail))
+    )

@@ -1,0 +1,39 @@
+"""The softmax family: the row's maximum is taken out first, so that exp never overflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backends.compiler.build import Builder
+from backends.compiler.expression import call, compute_dtype
+from backends.compiler.ir import Value
+from backends.compiler.rules import Declined, rule
+from backends.compiler.rules.arithmetic import convert, needs_float32
+from backends.compiler.rules.reduction import read
+
+
+def shifted_exp_sum(builder: Builder, x: Value, dim: int) -> tuple[Value, Value, Value]:
+    """Return x - max, exp of it, and the sum of that over `dim`."""
+    needs_float32(builder, x.dtype)
+    if not x.dtype.is_floating_point or not x.shape:
+        raise Declined("softmax of integers or of a single number")
+    dtype = compute_dtype(x.dtype)
+    # a NaN needs no care here: it reaches the sum, and from there the whole row, as in PyTorch
+    highest = builder.reduce("max_skipping_nan", x, [dim], dtype, label="_row_max")
+    shifted = builder.pointwise("_shifted", read(builder, x) - read(builder, highest), dtype)
+    numerator = builder.pointwise("_numerator", call("exp", read(builder, shifted)), dtype)
+    return shifted, numerator, builder.reduce("sum", numerator, [dim], dtype, label="_exp_sum")
+
+
+@rule("softmax.int", "_softmax.default", "special_softmax.int")
+def softmax(builder: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
+    x = self if dtype is None else convert(builder, self, dtype)
+    _, numerator, summed = shifted_exp_sum(builder, x, dim)
+    return builder.pointwise("softmax", read(builder, numerator) / read(builder, summed))
+
+
+@rule("log_softmax.int", "_log_softmax.default", "special_log_softmax.int")
+def log_softmax(builder: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
+    x = self if dtype is None else convert(builder, self, dtype)
+    shifted, _, summed = shifted_exp_sum(builder, x, dim)
+    return builder.pointwise("log_softmax", read(builder, shifted) - call("log", read(builder, summed)))

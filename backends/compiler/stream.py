@@ -1,0 +1,156 @@
+"""A reduced run too long for registers: read in blocks, once for each reduction that waits for another."""
+
+from __future__ import annotations
+
+
+from backends.compiler.body import Body, identity
+from backends.compiler.expression import compute_dtype
+from backends.compiler.ir import Op, Pointwise, Reduce, Value
+from backends.compiler.text import TYPES
+
+INDENT = "    "
+
+
+def streamed(body: Body) -> list[str]:
+    """Write the passes of a streamed reduction and a last one for results of every element."""
+    lines: list[str] = []
+    pending = [op for op in body.group.ops if isinstance(op, Reduce)]
+    _outside(body, lines)
+    while pending:
+        ready = [op for op in pending if _ready(op.source, body)]
+        lines += _pass(body, ready)
+        pending = [op for op in pending if op not in ready]
+        _outside(body, lines)
+    full = [value for value in body.group.outputs if value not in body.known]
+    lines += [body.store(value, body.known) for value in body.group.outputs if value in body.known]
+    if full:
+        lines += _last_pass(body, full)
+    return lines
+
+
+def _made_by(body: Body) -> dict[Value, Op]:
+    return {op.out: op for op in body.group.ops}
+
+
+def _ready(value: Value, body: Body) -> bool:
+    """True if the value needs no reduction that is still to come."""
+    made = _made_by(body)
+    if value in body.known or value not in made:
+        return True
+    op = made[value]
+    return not isinstance(op, Reduce) and all(_ready(source, body) for source in op.inputs)
+
+
+def _is_line_level(value: Value, body: Body) -> bool:
+    return not set(body.layout.covered(value)) & set(body.layout.reduced)
+
+
+def _outside(body: Body, lines: list[str]) -> None:
+    """Compute, once a line, what needs finished reductions only."""
+    made = _made_by(body)
+    for op in body.group.ops:
+        if not isinstance(op, Pointwise) or op.out in body.known or not _is_line_level(op.out, body):
+            continue
+        if any(source not in body.known and (source in made or not _is_line_level(source, body)) for source in op.inputs):
+            continue
+        lines += [body.load(source, body.known) for source in op.inputs if source not in body.known]
+        lines.append(body.compute(op, body.known))
+
+
+def _needed(values: list[Value], body: Body) -> list[Op]:
+    made, found = _made_by(body), set()
+
+    def visit(value: Value) -> None:
+        op = made.get(value)
+        if op is None or value in body.known or op in found:
+            return
+        found.add(op)
+        for source in op.inputs:
+            visit(source)
+
+    for value in values:
+        visit(value)
+    return [op for op in body.group.ops if op in found]
+
+
+def _block(body: Body, ops: list[Op], also: list[Value], names: dict[Value, str]) -> list[str]:
+    """The lines inside a loop: coordinates, loads, operations."""
+    lines = list(body.frame.step)
+    loads: list[str] = []
+    work: list[str] = []
+    for value in [source for op in ops for source in op.inputs] + also:
+        if value not in names and value not in _made_by(body):
+            loads.append(body.load(value, names))
+    for op in ops:
+        assert isinstance(op, Pointwise)
+        work.append(body.compute(op, names))
+    return [*lines, "@masks", *loads, *work]
+
+
+def _pass(body: Body, ready: list[Reduce]) -> list[str]:
+    lines = [_start(body, op) for op in ready]
+    lines = [line for part in lines for line in part]
+    names = dict(body.known)
+    inside = _block(body, _needed([op.source for op in ready], body), [op.source for op in ready], names)
+    ends: list[str] = []
+    for op in ready:
+        update, finish = _accumulate(body, op, names)
+        inside += update
+        ends += finish
+        body.known[op.out] = body.name(op)
+    return [*lines, body.frame.loop, *(INDENT + line for line in inside), *ends]
+
+
+def _start(body: Body, op: Reduce) -> list[str]:
+    name = body.name(op)
+    dtype = TYPES[compute_dtype(op.out.dtype if op.kind in ("sum", "mean") else op.source.dtype)]
+    lines = [f"{name}_acc = tl.full({body.frame.tile}, {identity(op)}, {dtype})"]
+    if op.kind in ("argmax", "argmin"):
+        lines.append(f"{name}_at = tl.zeros({body.frame.tile}, tl.int32)")
+    return lines
+
+
+def _accumulate(body: Body, op: Reduce, names: dict[Value, str]) -> tuple[list[str], list[str]]:
+    name = body.name(op)
+    acc, value = f"{name}_acc", body.masked(op, names)
+    if op.kind in ("sum", "mean"):
+        return [f"{acc} += {value}"], body.finish(op, name, acc)
+    if op.kind in ("argmax", "argmin"):
+        return _track(body, op, name, acc, value)
+    function = "tl.maximum" if op.kind.startswith("max") else "tl.minimum"
+    floats = op.source.dtype.is_floating_point and op.kind != "max_skipping_nan"
+    nan = ", propagate_nan=tl.PropagateNan.ALL" if floats else ""
+    return [f"{acc} = {function}({acc}, {value}{nan})"], body.finish(op, name, acc)
+
+
+def _track(body: Body, op: Reduce, name: str, acc: str, value: str) -> tuple[list[str], list[str]]:
+    """Keep each lane's best value and where it was; a first NaN beats everything."""
+    sign = ">" if op.kind == "argmax" else "<"
+    better = f"({name}_new {sign} {acc})"
+    if op.source.dtype.is_floating_point:
+        better += f" | (({name}_new != {name}_new) & ({acc} == {acc}))"
+    place = body._place_name()
+    update = [
+        f"{name}_new = {value}",
+        f"{name}_better = {better}",
+        f"{acc} = tl.where({name}_better, {name}_new, {acc})",
+        f"{name}_at = tl.where({name}_better, {place}.to(tl.int32), {name}_at)",
+    ]
+    axis = body.frame.axis
+    function = "tl.max" if op.kind == "argmax" else "tl.min"
+    hit = f"{acc} == {function}({acc}, {axis})"
+    finish = []
+    if op.source.dtype.is_floating_point:
+        finish.append(f"has_nan = tl.max(({acc} != {acc}).to(tl.int32), {axis}) > 0")
+        hit = f"tl.where(has_nan, {acc} != {acc}, {hit})"
+    finish.append(f"{name} = tl.min(tl.where({hit}, {name}_at, 2147483647), {axis}).to(tl.int64)")
+    return update, finish
+
+
+def _last_pass(body: Body, values: list[Value]) -> list[str]:
+    names = dict(body.known)
+    inside = _block(body, _needed(values, body), [], names)
+    inside += [body.store(value, names) for value in values]
+    return [body.frame.loop, *(INDENT + line for line in inside)]
+
+

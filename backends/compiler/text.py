@@ -1,0 +1,129 @@
+"""Expressions as Triton text, with no more brackets than Python needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from backends.compiler.expression import Call, Expr, Index, Literal, Ref, Scalar
+from backends.compiler.ir import Value
+
+TYPES = {
+    torch.float64: "tl.float64", torch.float32: "tl.float32", torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16", torch.int64: "tl.int64", torch.int32: "tl.int32", torch.int16: "tl.int16",
+    torch.int8: "tl.int8", torch.uint8: "tl.uint8", torch.bool: "tl.int1",
+}
+
+OPERATORS = {
+    "<": 1, "<=": 1, ">": 1, ">=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5, "+": 6, "-": 6,
+    "*": 7, "/": 7, "int_div": 7, "int_mod": 7,
+}
+SYMBOLS = {"int_div": "//", "int_mod": "%"}
+UNARY, ATOM = 8, 9
+
+FUNCTIONS = {
+    "exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt", "sin": "tl.sin",
+    "cos": "tl.cos", "abs": "tl.abs", "floor": "tl.floor", "ceil": "tl.ceil", "erf": "tl.erf",
+    "sigmoid": "tl.sigmoid", "where": "tl.where",
+    "tanh": "tanh_of", "log1p": "log1p_of", "expm1": "expm1_of",
+}
+
+HELPERS = {
+    "tanh": '''@triton.jit
+def tanh_of(x):
+    """Hyperbolic tangent. Near 0 the quotient would lose the digits that the odd polynomial (Cephes) keeps."""
+    square = x * x
+    small = -5.70498872745e-3 * square + 2.06390887954e-2
+    small = (small * square - 5.37397155531e-2) * square + 1.33314422036e-1
+    small = x + x * square * (small * square - 3.33332819422e-1)
+    large = 1.0 - 2.0 / (tl.exp(2.0 * tl.abs(x)) + 1.0)
+    return tl.where(tl.abs(x) < 0.625, small, tl.where(x < 0, -large, large))
+''',
+    "log1p": '''@triton.jit
+def log1p_of(x):
+    """log(1 + x), accurate for small x: the rounding of 1 + x cancels in the quotient (Kahan)."""
+    shifted = 1.0 + x
+    exact = shifted == 1.0
+    quotient = tl.log(shifted) * (x / tl.where(exact, 1.0, shifted - 1.0))
+    return tl.where(exact, x, tl.where(x > 1e10, tl.log(shifted), quotient))
+''',
+    "expm1": '''@triton.jit
+def expm1_of(x):
+    """exp(x) - 1, accurate for small x: the rounding of exp(x) cancels in the quotient (Kahan)."""
+    power = tl.exp(x)
+    near = (power != 1.0) & (tl.abs(x) < 0.5)
+    quotient = (power - 1.0) * (x / tl.where(near, tl.log(power), 1.0))
+    return tl.where(near, quotient, tl.where(tl.abs(x) < 0.5, x, power - 1.0))
+''',
+}
+
+
+def literal(number: float, dtype: torch.dtype) -> str:
+    """Write a number so that Triton reads it as the dtype's kind."""
+    if dtype == torch.bool:
+        return repr(bool(number))
+    if not dtype.is_floating_point:
+        return repr(int(number))
+    value = float(number)
+    return repr(value) if math.isfinite(value) else f'float("{value}")'
+
+
+class Writer:
+    """Writes expressions given the kernel's names for tensors' elements, scalars and coordinates."""
+
+    def __init__(
+        self, names: Mapping[Value, str], scalars: Mapping[str, str], indices: Mapping[int, str]
+    ) -> None:
+        self.names, self.scalars, self.indices = names, scalars, indices
+        self.helpers: list[str] = []  # functions used that Triton does not have
+
+    def write(self, x: Expr, least: int = 0) -> str:
+        """Return the text of x, in brackets if it binds less tightly than `least`."""
+        text, binding = self._write(x)
+        return f"({text})" if binding < least else text
+
+    def _write(self, x: Expr) -> tuple[str, int]:
+        if isinstance(x, Ref):
+            return self.names[x.value], ATOM
+        if isinstance(x, Literal):
+            text = literal(x.number, x.dtype)
+            return text, UNARY if text.startswith("-") else ATOM
+        if isinstance(x, Scalar):
+            return self.scalars[x.host], ATOM
+        if isinstance(x, Index):
+            return self.indices[x.from_end], ATOM
+        assert isinstance(x, Call)
+        return self._call(x)
+
+    def _call(self, x: Call) -> tuple[str, int]:
+        name, arguments = x.function, x.arguments
+        if name in OPERATORS:
+            binding = OPERATORS[name]
+            # comparisons do not chain, and the right side of - and / must bind more tightly
+            left = self.write(arguments[0], binding + (binding == 1))
+            right = self.write(arguments[1], binding if name in ("+", "*", "&", "|", "^") else binding + 1)
+            if name in ("+", "*") and OPERATORS.get(getattr(arguments[1], "function", ""), ATOM) == binding:
+                right = self.write(arguments[1], binding + 1)  # keep the order of rounding that was asked for
+            return f"{left} {SYMBOLS.get(name, name)} {right}", binding
+        if name == "neg":
+            return f"-{self.write(arguments[0], UNARY)}", UNARY
+        if name == "not":
+            return f"~{self.write(arguments[0], UNARY)}", UNARY
+        if name == "cast":
+            return self._cast(arguments[0], x.dtype), ATOM
+        if name in ("maximum", "minimum"):
+            inner = ", ".join(self.write(argument) for argument in arguments)
+            nan = ", propagate_nan=tl.PropagateNan.ALL" if x.dtype.is_floating_point else ""
+            return f"tl.{name}({inner}{nan})", ATOM
+        if name in HELPERS and name not in self.helpers:
+            self.helpers.append(name)
+        return f"{FUNCTIONS[name]}({', '.join(self.write(argument) for argument in arguments)})", ATOM
+
+    def _cast(self, x: Expr, dtype: torch.dtype) -> str:
+        if dtype == torch.bool:
+            return f"({self.write(x, 2)} != 0)"
+        if isinstance(x, Scalar):
+            return f"({self.write(x)} + tl.zeros((1,), {TYPES[dtype]}))"
+        return f"{self.write(x, ATOM)}.to({TYPES[dtype]})"
