@@ -72,7 +72,7 @@ class _Meter(TorchDispatchMode):
     """Counts what the operations of a forward return."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.largest = self.largest_bytes = self.produced = self.rows = self.products = self.convolved = 0
 
     @classmethod

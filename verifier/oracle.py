@@ -43,7 +43,7 @@ class Widened(TorchDispatchMode):
     """Runs every operation in float64; random numbers are those the narrow dtype would have drawn."""
 
     def __init__(self, narrow: torch.dtype, disturb_seed: int | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.narrow = narrow
         self.rounding = ROUNDING.get(narrow, 2.0**-24)
         self.disturb_seed = disturb_seed

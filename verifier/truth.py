@@ -95,6 +95,7 @@ class Reference:
         self.module = cases.load(self.problem.source, self.path)
         self.model = cases.construct(self.module, self.problem.entry, self.init_seed, self.device)
         cases.randomise(self.model, self.parameter_seed)
+        self.dtype = self._dtype()
         self._answers: dict[Case, Expected] = {}
         self._wide = True
         self._look()
@@ -154,7 +155,8 @@ class Reference:
         before = flatten(cases.clone(given))
         runs: list[Run | None] = [self._run(case, cases.clone(given)), self._widened(case, given, None)]
         elements = sum(t.numel() for t in [*before.tensors, *self.model.parameters()])
-        runs.append(self._widened(case, given, case.seed) if runs[1] and elements < PROBE_LIMIT else None)
+        probes = 0 if runs[1] is None or elements > PROBE_LIMIT else 2 if elements < PROBE_LIMIT // 128 else 1
+        runs += [self._widened(case, given, case.seed + number) for number in range(probes)]
         assert runs[0] is not None
         pairs = zip(before.tensors, runs[0].inputs.tensors, strict=True)
         changed = tuple(n for n, (old, new) in enumerate(pairs) if not _same(old, new))
@@ -199,8 +201,7 @@ class Reference:
             self.notes.append(f"no float64 oracle ({type(error).__name__}): PyTorch's own result is the yardstick")
             return None
 
-    @property
-    def dtype(self) -> torch.dtype:
+    def _dtype(self) -> torch.dtype:
         """The floating point type the problem works in."""
         inputs = flatten(cases.build_inputs(self.module, self.first_case)).tensors
         found = [t.dtype for t in [*inputs, *self.model.parameters()] if t.is_floating_point()]
@@ -211,14 +212,14 @@ def _expectation(root: str, runs: Sequence[Tree | None], changed: tuple[int, ...
     """Join the eager, wide and disturbed runs; with `changed` given, all other tensors must come back untouched."""
     eager, *others = runs
     assert eager is not None
-    wide, disturbed = (tree if tree and len(tree.tensors) == len(eager.tensors) else None for tree in others)
+    wide, *disturbed = [tree if tree and len(tree.tensors) == len(eager.tensors) else None for tree in others]
     truths: list[Truth] = []
     for number, value in enumerate(eager.tensors):
         if changed is not None and number not in changed:
             truths.append(untouched(value))
         else:
             oracle = wide.tensors[number] if wide else None
-            truths.append(truth(value, oracle, disturbed.tensors[number] if disturbed else None))
+            truths.append(truth(value, oracle, [tree.tensors[number] for tree in disturbed if tree]))
     return Expectation(eager.spec, tuple(truths), root)
 
 
