@@ -61,7 +61,7 @@ def run(desk: Desk, line: str) -> None:
 
 def meaning(function: Command) -> str:
     """Return the first line of a command's docstring."""
-    return (inspect.getdoc(function) or "").partition("\n")[0]
+    return (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
 
 
 def complete(text: str) -> Iterator[tuple[str, str, str]]:
@@ -106,7 +106,7 @@ def verify(desk: Desk, argument: str) -> None:
 
 @command
 def show(desk: Desk, argument: str) -> None:
-    """Print the problem, the kernel or the whole error: /show [problem|kernel|error]."""
+    """Print a part of the turn: /show [problem|kernel|error]."""
     match argument or "kernel":
         case "problem":
             desk.code(_problem(desk))
@@ -151,7 +151,7 @@ def edit(desk: Desk, argument: str) -> None:
 
 @command
 def model(desk: Desk, argument: str) -> None:
-    """Say who writes the kernels, or choose: /model [backend, path, name or address]."""
+    """Say who writes the kernels, or choose: /model [name]."""
     from repl.arguments import BACKENDS, UsageError, parse
 
     if argument:

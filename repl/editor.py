@@ -1,9 +1,8 @@
-"""The prompt: keys, when a paste is complete, toolbar, history, completion. prompt_toolkit lives here only."""
+"""The prompt: keys, when a paste is complete, toolbar, history, completion. prompt_toolkit lives here and in keyboard.py only."""
 
 from __future__ import annotations
 
 import contextlib
-import select
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
+from repl.keyboard import Keyboard
 from repl.reading import GAP, Arrival, Arrivals, is_command, on_enter, toolbar
 
 PROMPT = "› "
@@ -74,8 +74,7 @@ class Editor:
         )
         # A terminal that does not say where its cursor is gets no toolbar, and no warning either.
         self._session.app.renderer.cpr_not_supported_callback = None
-        if typed:
-            _type_ahead(self._session.input, typed)
+        self._keyboard = Keyboard(self._session.input, typed)
         self._session.app.after_render += self._rendered
         self._session.app.key_processor.before_key_press += lambda _: setattr(self, "_notice", "")
         self._buffer.on_text_insert += lambda buffer: self._arrivals.inserted(buffer.text)
@@ -149,7 +148,10 @@ class Editor:
             """Insert a paste as one piece."""
             buffer = event.current_buffer
             buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
-            self._arrivals.settled(buffer.text)
+            if self._keyboard.unbracketed:
+                self._arrivals.flooded(buffer.text)
+            else:
+                self._arrivals.settled(buffer.text)
 
         @keys.add("c-c", filter=here)
         @keys.add("<sigint>", filter=here)
@@ -178,7 +180,7 @@ class Editor:
         """Tell whether this Enter is inside a paste: more input is waiting, or comes at once in a burst."""
         text = self._buffer.text
         in_burst = self._arrivals.of(text) == "streaming"
-        if event.key_processor.input_queue or _readable(event.app.input, GAP if in_burst else 0):
+        if event.key_processor.input_queue or self._keyboard.more(GAP if in_burst else 0):
             self._arrivals.flooded(text + "\n")
             return True
         return False
@@ -218,27 +220,6 @@ class _Kept(FileHistory):
 
 def _history(path: Path | None) -> History:
     return ThreadedHistory(_Kept(str(path))) if path else InMemoryHistory()
-
-
-def _type_ahead(source: Input, typed: str) -> None:
-    """Give the first prompt the keys that came before it."""
-    from prompt_toolkit.input.typeahead import store_typeahead
-    from prompt_toolkit.input.vt100_parser import Vt100Parser
-    from prompt_toolkit.key_binding import KeyPress
-
-    presses: list[KeyPress] = []
-    parser = Vt100Parser(presses.append)
-    parser.feed(typed)
-    parser.flush()
-    store_typeahead(source, presses)
-
-
-def _readable(source: Input, wait: float) -> bool:
-    """Tell whether a key is waiting in the terminal; where that cannot be asked, none is."""
-    try:
-        return bool(select.select([source.fileno()], [], [], wait)[0])
-    except (OSError, ValueError, NotImplementedError):
-        return False
 
 
 def _cut(text: str, columns: int) -> str:

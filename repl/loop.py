@@ -46,7 +46,7 @@ def is_dumb(environment: dict[str, str]) -> bool:
 def greeting(settings: Settings) -> str:
     """Return the first line: what this is, who writes, where it is judged, and where help is."""
     writer = Path(settings.model).name if settings.model else settings.backend
-    return " · ".join(filter(None, ["KernelLLM", writer[:30], device(settings.options.device)[:30], "/help"]))
+    return " · ".join(filter(None, ["KernelLLM", writer[:28], device(settings.options.device)[:28], "/help"]))
 
 
 def device(wished: str) -> str:
