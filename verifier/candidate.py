@@ -79,10 +79,11 @@ class Session:
         if contained:
             warnings.simplefilter("ignore")
             missing = sandbox.confine(self.scratch, _devices(self.device), witness.programs)
-        witness.start(audit=contained)
         self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
         problem = cases.load(request["source"], Path(self.scratch, PROBLEM_FILE))
+        witness.start(audit=contained)  # from here on it is the candidate that acts
         kernel = load_kernel(Path(self.kernel_file))
+        witness.settings()  # what it set for the whole process is put back before anything is built
         self.runner.problem, self.runner.model = problem, build(kernel, problem, request["seed"], self.kernel_file, self.device)
         return {"ok": True, "missing": missing, "state": running.described_state(self.runner.model), **self._seen()}, []
 

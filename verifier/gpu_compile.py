@@ -83,9 +83,7 @@ def compile_launch(module: types.ModuleType, launch: dict[str, Any]) -> dict[str
         options = {"ptx_version": PTX_VERSION, **launch["options"]}  # otherwise ptxas is asked
         kernel = triton.compile(source, target=GPUTarget(*TARGET), options=options)
     except BaseException as error:
-        failed = refusal(error, str(module.__file__), f"compiling {launch['kernel']} for {TARGET_NAME}")
-        code = failed.code if failed.code in ("gpu_resources", "memory_limit") else "compile_error"
-        raise Refused(code, failed.message, failed.line, failed.trace) from error
+        raise _refused(error, str(module.__file__), launch["kernel"], function) from error
     shared = int(kernel.metadata.shared)
     if shared > SHARED_LIMIT:
         raise Refused("gpu_resources", clean(
@@ -93,6 +91,30 @@ def compile_launch(module: types.ModuleType, launch: dict[str, Any]) -> dict[str
             "smaller blocks or fewer stages"
         ))
     return {"shared": shared, "warps": int(kernel.metadata.num_warps)}
+
+
+def _refused(error: BaseException, file: str, kernel: str, function: Any) -> Refused:
+    """Say where in the file the compiler stopped, and its last words; the rest goes into the trace."""
+    failed = refusal(error, file, f"compiling {kernel} for {TARGET_NAME}")
+    if failed.code in ("gpu_resources", "memory_limit"):
+        return failed
+    node = getattr(error, "node", None)
+    line = None
+    if node is not None:
+        line = _first_line(function) + getattr(node, "lineno", 1) - 1
+    words = [row.strip() for row in str(error).splitlines() if row.strip().strip("^")]
+    cause = error.__cause__
+    text = words[-1] if words else type(error).__name__
+    if cause is not None and str(cause) and str(cause) not in text:
+        text = f"{type(cause).__name__}: {str(cause).splitlines()[-1]}"
+    where = f"line {line}, " if line and line > 0 else ""
+    return Refused("compile_error", clean(f"{where}{kernel} does not compile for {TARGET_NAME}: {text}"), line, failed.trace)
+
+
+def _first_line(function: Any) -> int:
+    """Return the line of the kernel's `def` in its file."""
+    rows = str(function.raw_src if isinstance(function.raw_src, str) else "".join(function.raw_src)).splitlines()
+    return int(function.starting_line_number) + next((at for at, row in enumerate(rows) if row.strip().startswith("def ")), 0)
 
 
 def _find(module: types.ModuleType, qualname: str) -> Any:

@@ -22,7 +22,7 @@ from verifier.truth import Reference
 from verifier.verdict import Check, Verdict
 
 LOAD_SECONDS = {"cpu": 20.0, "cuda": 60.0}
-CALL_SECONDS = {"cpu": 20.0, "cuda": 120.0}
+CALL_SECONDS = {"cpu": 15.0, "cuda": 120.0}
 CASE_SECONDS = 1.0
 COMPILE_LIMITS = Limits(memory=4 << 30, cpu_seconds=120)
 

@@ -79,15 +79,22 @@ class Child:
     def kill(self) -> str:
         """End the child and everything it started, at once; return how it ended."""
         if self.exit is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)  # it is not reaped before we ask, so the number is still its own
+            self._strike()
             self.exit = self._forks.end(self.pid)
             self.channel.close()
         return self.exit
 
+    def _strike(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # it is not reaped before we ask, so the number is still its own
+
     def close(self) -> None:
-        """Kill the child and forget what it printed."""
-        self.kill()
+        """Kill the child at once, without waiting for how it ended, and forget what it printed."""
+        if self.exit is None:
+            self._strike()
+            self.exit = "stopped"
+            self._forks.forget(self.pid)
+            self.channel.close()
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
@@ -123,6 +130,11 @@ class Forks:
             return str(self.ask({"op": "end", "pid": pid})["exit"])
         except VerificationError:  # the forking process is gone, and it takes its children along
             return "lost"
+
+    def forget(self, pid: int) -> None:
+        """Have a child killed, swept up after and reaped, without waiting for it."""
+        with self._lock, contextlib.suppress(OSError):
+            self._sock.send(json.dumps({"op": "forget", "pid": pid}).encode())
 
     def attach(self, sock: socket.socket) -> None:
         """Give the forking process one more control connection."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 import time
 import types
 from collections.abc import Sequence
@@ -84,6 +85,8 @@ class Runner:
     def seen(self) -> dict[str, Any]:
         """Return what was observed since the last call began."""
         memory = self.trace.memory
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what was printed is looked at together with the answer
         return {
             "launches": [asdict(launch) for launch in self.trace.launches],
             "ops": self._ops,

@@ -14,6 +14,11 @@ from typing import Any
 
 import torch
 
+try:
+    import triton
+except ImportError:
+    triton = None
+
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn")
 _PROCESSES = ("os.fork", "os.forkpty", "os.kill", "os.killpg", "sys.addaudithook")
 _NETWORK = ("socket.__new__", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "urllib.Request")
@@ -33,6 +38,9 @@ _WATCHED_CLASSES = (
 )
 
 
+_ROOTS = tuple(os.path.dirname(module.__file__ or "/") + "/" for module in (torch, triton) if module is not None)
+
+
 @dataclass
 class Witness:
     """Watches this process from `start` on."""
@@ -42,6 +50,7 @@ class Witness:
     events: list[str] = field(default_factory=list)
     _known: dict[str, dict[str, Any]] = field(default_factory=dict)
     _settings: dict[str, Any] = field(default_factory=dict)
+    _changed: dict[str, None] = field(default_factory=dict)
     _threads: set[int | None] = field(default_factory=set)
     _mine: int = 0
 
@@ -90,21 +99,32 @@ class Witness:
         for name, thing in _watched():
             now = vars(thing)
             for key, old in self._known.get(name, {}).items():
-                if callable(old) and now.get(key) is not old:
+                if callable(old) and now.get(key) is not old and not _innocent(name, now.get(key)):
                     found.append(f"{name}.{key}")
         return found
 
     def settings(self) -> list[str]:
-        """Name the global settings that were changed, and put them back."""
+        """Name the global settings that were ever changed, and put them back."""
         now = _settings()
-        changed = [name for name, value in self._settings.items() if now[name] != value]
-        for name in changed:
-            _RESTORE[name](self._settings[name])
-        return changed
+        for name, value in self._settings.items():
+            if now[name] != value:
+                self._changed[name] = None
+                _RESTORE[name](value)
+        return list(self._changed)
 
     def threads(self) -> int:
         """Count the threads that were started and still run."""
         return sum(thread.ident not in self._threads for thread in threading.enumerate() if thread.is_alive())
+
+
+def _innocent(place: str, new: Any) -> bool:
+    """Whether torch or Triton replaced its own function, as torch does when it loads its compiler."""
+    if place.startswith("verifier"):
+        return False
+    code = getattr(new, "__code__", None)
+    if code is not None:
+        return any(code.co_filename.startswith(root) for root in _ROOTS)
+    return isinstance(new, type) and new.__module__.partition(".")[0] in ("torch", "triton")
 
 
 def _watched() -> list[tuple[str, Any]]:

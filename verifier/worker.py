@@ -18,8 +18,8 @@ from verifier.problem import Problem
 from verifier.verdict import Verdict
 from verifier.wire import Channel
 
-PASTED = "pasted_module.py"
-REFERENCE_SECONDS = 30.0
+PASTED = ("pasted_module.py", "<pasted>")
+REFERENCE_SECONDS = 20.0
 
 
 def serve(channel: Channel, plain: int, interpreting: int) -> None:

@@ -25,6 +25,11 @@ from typing import Any
 
 from verifier.wire import Channel
 
+_FOR_CANDIDATES = ("verifier.candidate", "triton.language.extra.cuda.libdevice", "numpy.ma")
+_FOR_REFERENCES = (
+    "verifier.worker", "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch._dynamo",
+    "verifier.gpu_compile", "triton.backends.nvidia.compiler", "triton.compiler", "torch.utils.flop_counter", "torch.export",
+)  # fmt: skip
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -41,10 +46,10 @@ def main(arguments: list[str]) -> None:
     if sibling == 0:
         plain.close()
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton.language decorates its own library, so before the import
-        _serve(_House([interpreting]))
+        _serve(_House([interpreting], [*_FOR_CANDIDATES]))
     else:
         interpreting.close()
-        _serve(_House([plain], sibling))
+        _serve(_House([plain], [*_FOR_REFERENCES], sibling))
 
 
 @dataclass
@@ -52,6 +57,7 @@ class _House:
     """The children of this process: whose they are, and their scratch folders."""
 
     connections: list[socket.socket]
+    later: list[str]
     sibling: int = 0
     owners: dict[int, socket.socket] = field(default_factory=dict)
     folders: dict[int, str] = field(default_factory=dict)
@@ -68,11 +74,12 @@ def _serve(house: _House) -> None:
             import triton.language
             import triton.runtime.interpreter  # noqa: F401
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        gc.collect()
-        gc.freeze()
         while first in house.connections:
-            for ready in select.select(house.connections, [], [])[0]:
-                _answer(house, ready)
+            ready = select.select(house.connections, [], [], 0 if house.later else None)[0]
+            for connection in ready:
+                _answer(house, connection)
+            if not ready:
+                _import_next(house)
     except KeyboardInterrupt:
         status = 1
     finally:
@@ -81,6 +88,15 @@ def _serve(house: _House) -> None:
         _sweep(house)
         shutil.rmtree(house.root, ignore_errors=True)
     os._exit(status)
+
+
+def _import_next(house: _House) -> None:
+    """Use an idle moment to import what most children will need."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module(house.later.pop(0))
+    if not house.later:
+        gc.collect()
+        gc.freeze()  # shared with the children as it is: a collection would copy every page
 
 
 def _answer(house: _House, connection: socket.socket) -> None:
@@ -101,14 +117,18 @@ def _answer(house: _House, connection: socket.socket) -> None:
     finally:
         for fd in fds:
             os.close(fd)
-    with contextlib.suppress(OSError):
-        connection.send(json.dumps(answer).encode())
+    if answer is not None:
+        with contextlib.suppress(OSError):
+            connection.send(json.dumps(answer).encode())
 
 
-def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
     if request["op"] == "attach":
         house.connections.append(socket.socket(fileno=os.dup(fds[0])))
         return {}
+    if request["op"] == "forget":
+        _end(house, request["pid"])
+        return None
     if request["op"] == "end":
         return {"exit": _end(house, request["pid"])}
     folder = tempfile.mkdtemp(dir=house.root)

@@ -14,7 +14,7 @@ def check(trial: Trial) -> Check:
     line = trial.first.answer["undefined_line"]
     case = trial.reference.first_case
     try:
-        values._judge(trial, case, trial.call(case, fill=True))
+        values.judge(trial, case, trial.call(case, fill=True))
     except Failed:
         text = f"line {line}: the result depends on masked lanes of a load without `other`, which Triton leaves undefined"
         trial.warn(text)

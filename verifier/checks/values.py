@@ -12,7 +12,7 @@ def first(trial: Trial) -> Check:
     """Run the given inputs and judge everything that comes back."""
     case = trial.reference.first_case
     trial.first = trial.call(case, races=True)
-    _judge(trial, case, trial.first)
+    judge(trial, case, trial.first)
     trial.accuracy = compare.accuracy(trial.reference.expected(case), trial.first.outputs)
     detail = "matches the float64 oracle"
     if trial.accuracy is not None:
@@ -46,15 +46,28 @@ def one(trial: Trial, case: Case, reverse: bool = False) -> None:
     """Run and judge one case; a wrong result in reversed program order alone is a race."""
     try:
         call = trial.call(case, races=True, reverse=reverse)
-        _judge(trial, case, call)
+        _still_launches(trial, case, call)
+        judge(trial, case, call)
     except Failed as failure:
         if reverse and failure.code in ("value_mismatch", "nan_output", "runtime_error", "input_mutation"):
-            _judge(trial, case, trial.call(case))
+            judge(trial, case, trial.call(case))
             raise Failed("race", f"the result depends on the order in which programs run: reversed, {failure.message}") from failure
         raise
 
 
-def _judge(trial: Trial, case: Case, call: Call) -> None:
+def _still_launches(trial: Trial, case: Case, call: Call) -> None:
+    """A candidate that launched kernels for the first inputs does so for others."""
+    if trial.first is None or not trial.first.launches or call.launches:
+        return
+    if not any(tensor.numel() for tensor in call.outputs.tensors):
+        return
+    if case.sizes == "given":
+        raise Failed("cheat", f"cached_result: no kernel is launched for {case.label}")
+    trial.warn(f"{case.label}: no kernel is launched, PyTorch computes it")
+
+
+def judge(trial: Trial, case: Case, call: Call) -> None:
+    """Compare everything that came back from a call with what the module gives."""
     expected = trial.reference.expected(case)
     finding = compare.compare(expected, call.outputs)
     if finding is not None:
