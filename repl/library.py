@@ -18,7 +18,7 @@ def convert(code: str, backend: str, model: str, device: str, options: Mapping[s
     """Convert a module and return all that became of it; raise NotAProblem when it is none."""
     problem = Problem.parse(code)
     chosen = Options(**{"device": device, "in_process": True, **options})
-    judge = verifier.open_verifier()
+    judge = verifier.open_verifier(in_process=chosen.in_process, device=device)
     try:
         writer = backends.open(
             backend,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 from repl import report
 from repl.arguments import Settings
@@ -55,7 +56,8 @@ class Show:
         self._open.close()
         rows = []
         if turn.best:
-            rows += report.table(turn.best.verdict, width=self._console.width, frame=self._console.is_terminal)
+            verdict = replace(turn.best.verdict, trace="")  # no later command could show it
+            rows += report.table(verdict, width=self._console.width, frame=self._console.is_terminal)
         if turn.error:
             rows += report.trouble(turn.error)
         for row in rows:

@@ -74,6 +74,16 @@ class Turn:
         return min(self.candidates, key=rank, default=None)
 
     @property
+    def verdict(self) -> Verdict | None:
+        """What was said about the best candidate."""
+        return self.best.verdict if self.best else None
+
+    @property
+    def kernel(self) -> str | None:
+        """The best verified kernel, or None: what is not verified is only in the candidates."""
+        return self.best.kernel if self.best and self.best.verdict.passed else None
+
+    @property
     def exit_code(self) -> int:
         """The exit status of a one-shot run: a verified kernel counts even when the loop ended with an error."""
         if self.error and self.error.exit_code == INTERRUPTED:
@@ -84,14 +94,13 @@ class Turn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the contract."""
-        best = self.best
         return {
             "problem": _problem(self.problem),
-            "kernel": best.kernel if best and best.verdict.passed else None,
+            "kernel": self.kernel,
             "candidates": [
                 {"backend": c.backend, "origin": c.origin, "verdict": verdict_dict(c.verdict)} for c in self.candidates
             ],
-            "verdict": verdict_dict(best.verdict) if best else None,
+            "verdict": verdict_dict(self.verdict) if self.verdict else None,
             "error": self.error.to_dict() if self.error else None,
             "seconds": round(self.seconds, 3),
         }

@@ -97,10 +97,13 @@ def _steps(worker: Child) -> Iterator[Check | Verdict]:
         message = worker.receive(SILENCE)
         if message is None:
             if not worker.channel.ended:
-                raise VerificationError("verifier_unavailable", f"no answer within {time.monotonic() - started:.0f} s", "try again")
+                raise VerificationError(
+                    "verifier_unavailable", f"no answer within {time.monotonic() - started:.0f} s", "try again"
+                )
             ended = worker.kill()
             raise VerificationError(
-                "reference_error", f"the module ended the process it was loaded in ({ended})",
+                "reference_error",
+                f"the module ended the process it was loaded in ({ended})",
                 "remove os._exit, signals and whatever else ends a process",
             )
         if "error" in message:
@@ -118,6 +121,7 @@ class InProcessVerifier:
         self.device = device
         self._judge: Any = None
         self._nursery: Nursery | None = None
+        _interpret_if_needed(device)  # before anything else of this process imports triton
 
     def spawn(self, target: str) -> Child:
         """Start "package.module:function" in a fresh child that has torch imported."""
@@ -155,6 +159,7 @@ def _interpret_if_needed(device: str) -> None:
         os.environ["TRITON_INTERPRET"] = "1"
     elif os.environ.get("TRITON_INTERPRET") != "1":
         raise VerificationError(
-            "cannot_interpret", "triton was imported before TRITON_INTERPRET=1 was set, so kernels cannot be interpreted here",
+            "cannot_interpret",
+            "triton was imported before TRITON_INTERPRET=1 was set, so kernels cannot be interpreted here",
             "verify before importing triton, set TRITON_INTERPRET=1, or leave in_process out",
         )

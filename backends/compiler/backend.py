@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from backends import BackendUnavailable, Chunk, NothingToConvert, Request, Spawn
 
@@ -11,11 +13,14 @@ PATIENCE = 120.0
 
 
 class Builtin:
-    """The embedded compiler; every request runs in a fresh child, because it executes what was pasted."""
+    """The embedded compiler; every request runs in a fresh child, because it executes what was pasted.
+
+    Without `spawn` it runs in this process, for those who asked for that.
+    """
 
     name = "builtin"
 
-    def __init__(self, spawn: Spawn) -> None:
+    def __init__(self, spawn: Spawn | None) -> None:
         self.spawn = spawn
 
     def write(self, request: Request) -> Iterator[Chunk]:
@@ -24,6 +29,9 @@ class Builtin:
             raise NothingToConvert(
                 "no_more_candidates", "builtin is deterministic and has written its one kernel for this module"
             )
+        if self.spawn is None:
+            yield from _here(request)
+            return
         child = self.spawn("backends.compiler.child:serve")
         try:
             child.send({"source": request.source, "entry": request.entry, "candidate": request.candidate})
@@ -46,3 +54,11 @@ class Builtin:
 
     def close(self) -> None:
         """Nothing is held between requests."""
+
+
+def _here(request: Request) -> Iterator[Chunk]:
+    from backends.compiler.convert import convert
+
+    with tempfile.TemporaryDirectory(prefix="kernelllm-") as folder:
+        for section in convert(request.source, request.entry, Path(folder)):
+            yield Chunk("code", section)
