@@ -12,7 +12,7 @@ from verifier.paste.trim import is_main_guard
 
 _SCRIPT = re.compile(r"_*(?:main|test|demo|run|example|check|try)\w*")
 _SAFE_ROOTS = frozenset(
-    "torch nn F np numpy math range len int float bool list tuple dict min max sum abs zip slice".split()  # noqa: SIM905
+    "torch nn F np numpy math range len int float bool list tuple dict min max sum abs zip slice".split()
 )
 _UNSAFE_METHODS = frozenset(["parse_args", "load", "open", "read", "cuda_stream", "backward", "step", "item"])
 _PLACING = frozenset(["cuda", "to", "eval", "train", "cpu", "half", "float", "double", "bfloat16", "requires_grad_"])

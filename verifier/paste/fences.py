@@ -10,9 +10,7 @@ from itertools import islice
 from verifier.paste.lines import Lines
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\{?\.?([\w+#.-]*)(.*)$")
-_PYTHON = frozenset(
-    "python py python3 py3 ipython ipython3 pycon pytorch torch diff patch".split()  # noqa: SIM905
-)
+_PYTHON = frozenset("python py python3 py3 ipython ipython3 pycon pytorch torch diff patch".split())
 _DEFINES = re.compile(r"^[ \t>+.]*(?:class|def|import|from)\s", re.MULTILINE)
 _CLASS = re.compile(r"^[ \t>+.]*class[ \t]+(\w+)", re.MULTILINE)
 BLOCKS, TRIES = 40, 12

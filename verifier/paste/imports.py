@@ -13,8 +13,8 @@ from verifier.paste.refusal import NotAProblem
 from verifier.paste.statements import Statement
 
 _TYPING = (
-    "Any Callable Dict Final Generic Iterable Iterator List Literal Mapping NamedTuple Optional Sequence Set Tuple Type "
-    "TypeVar Union"
+    "Any Callable Dict Final Generic Iterable Iterator List Literal Mapping NamedTuple Optional Sequence Set Tuple "
+    "Type TypeVar Union"
 )
 _NN = (
     "Module ModuleList ModuleDict Sequential Parameter ParameterList Linear Bilinear Identity Embedding "

@@ -10,7 +10,9 @@ from typing import Any
 
 from verifier.paste.choose import ModuleClass
 from verifier.paste.evaluate import Unknown, evaluate
-from verifier.paste.layers import Layers, Need, is_derived
+from verifier.paste.flow import is_derived
+from verifier.paste.layers import Layers
+from verifier.paste.needs import Need
 from verifier.paste.sizes import given, parameter_names
 from verifier.paste.statements import Statement, dotted
 

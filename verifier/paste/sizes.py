@@ -9,7 +9,7 @@ from typing import Any
 
 from verifier.paste.choose import ModuleClass
 from verifier.paste.evaluate import Unknown, evaluate
-from verifier.paste.layers import BASES
+from verifier.paste.needs import BASES
 from verifier.paste.statements import Statement, dotted
 
 _BY_NAME: tuple[tuple[str, str], ...] = (

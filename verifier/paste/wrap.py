@@ -15,7 +15,7 @@ _NOT_IT = re.compile(
     r"(?:_\w*)?"
 )
 _TENSOR_METHODS = frozenset(
-    "softmax mean sum matmul transpose view reshape sigmoid tanh relu exp rsqrt permute".split()  # noqa: SIM905
+    "softmax mean sum matmul transpose view reshape sigmoid tanh relu exp rsqrt permute".split()
 )
 
 
