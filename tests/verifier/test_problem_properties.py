@@ -60,14 +60,17 @@ def test_reading_again_changes_nothing(name: str, damage: list[tuple[int, str, i
 
 
 def test_reading_is_fast_enough_for_every_keystroke() -> None:
-    """A 1,000-line module takes well under 0.2 s on a busy machine, the same text again takes nothing."""
+    """A 1,000-line module takes well under 0.15 s at its best of three, the same text again takes nothing."""
     method = "\n".join(f"    def step_{n}(self, x):\n        return x * {n} + self.fc(x)\n" for n in range(320))
     text = CLEAN.replace("    def forward", method + "\n    def forward")
     assert text.count("\n") > 950
+    assert min(seconds(text + f"# {random.random()}\n") for _ in range(3)) < 0.15
+    seconds(text)
+    assert min(seconds(text) for _ in range(3)) < 0.005
+
+
+def seconds(text: str) -> float:
+    """Return the processor time of reading a text."""
     started = time.process_time()
-    Problem.parse(text + f"# {random.random()}\n")
-    assert time.process_time() - started < 0.2
     Problem.parse(text)
-    started = time.process_time()
-    Problem.parse(text)
-    assert time.process_time() - started < 0.005
+    return time.process_time() - started

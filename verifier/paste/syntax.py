@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from verifier.paste import wrappings
 from verifier.paste.fences import unfenced
@@ -70,8 +71,9 @@ def read(lines: Lines) -> Code:
         raise _explained(fault, lines) from None
 
 
+@lru_cache(maxsize=4)
 def tree(text: str) -> ast.Module:
-    """Parse without warnings; every way to fail is a SyntaxError."""
+    """Parse without warnings; every way to fail is a SyntaxError. The tree is shared: nobody may change it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" in somebody's docstring is not our reader's business
