@@ -94,8 +94,8 @@ class Interrupts:
         signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
 
     def forget(self) -> None:
-        """Drop a Ctrl-C that came when there was nothing to stop."""
-        self._pending = False
+        """Drop a Ctrl-C that came when there was nothing to stop; the next one is a first one."""
+        self._pending, self._last = False, float("-inf")
 
     def pull(self, source: Iterator[T], default: T | None = None) -> T | None:
         """Return the next item, or `default` at the end; raise KeyboardInterrupt on Ctrl-C, also a pending one."""
