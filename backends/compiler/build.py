@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,11 +83,42 @@ class Builder:
         """Combine over `dims`, which stay as size 1."""
         rank = len(source.shape)
         wanted = tuple(sorted(dim % rank for dim in dims)) if rank else ()
+        if all(source.shape[dim].hint == 1 for dim in wanted):
+            return self._reduce_nothing(kind, source, dtype or source.dtype, label or kind, correction)
+        runs = _runs(source.shape, wanted)
+        if len(runs) > 1:
+            return self._reduce_in_steps(kind, source, runs, dtype or source.dtype, label or kind, correction)
         shape = tuple(ONE if index in wanted else size for index, size in enumerate(source.shape))
         return self._add(
             Reduce, label or kind, shape, dtype or source.dtype,
             kind=kind, source=source, dims=wanted, correction=correction,
         )
+
+    def _reduce_nothing(self, kind: str, source: Value, dtype: torch.dtype, label: str, correction: float) -> Value:
+        """One element stands for itself."""
+        if correction or kind in ("argmax", "argmin"):
+            raise Declined(f"{kind} over a single element")
+        return self.pointwise(label, self.element(source, dtype), dtype)
+
+    def _reduce_in_steps(
+        self, kind: str, source: Value, runs: list[tuple[int, ...]], dtype: torch.dtype, label: str, correction: float
+    ) -> Value:
+        """Reduce dimensions that lie apart one run after the other, the last in memory first."""
+        if kind in ("argmax", "argmin"):
+            raise Declined(f"{kind} over dimensions that lie apart")
+        between = compute_dtype(dtype)
+        *first, last = reversed(runs)
+        value = source
+        for run in first:
+            value = self.reduce(kind, value, run, between, label=f"_{kind}_of_some")
+        if not correction:
+            return self.reduce(kind, value, last, dtype, label=label)
+        averaged = self.reduce(kind, value, last, between, label=f"_{kind}_of_some")
+        count = " * ".join(self.size_text(source.shape[dim]) for run in runs for dim in run)
+        number = math.prod(source.shape[dim].hint for run in runs for dim in run)
+        n = Scalar(between, count, number)
+        element = self.element(averaged, between)
+        return self.pointwise(label, element * (n / (n - correction)), dtype)
 
     def matmul(self, label: str, a: Value, b: Value, *, b_is_nk: bool, dtype: torch.dtype) -> Value:
         """Multiply the last two dimensions; leading ones broadcast."""
@@ -142,6 +174,18 @@ class Builder:
         out.op = make(label=label, out=out, origin=self.origin, **fields)
         self.ops.append(out.op)
         return out
+
+
+def _runs(shape: Shape, dims: Sequence[int]) -> list[tuple[int, ...]]:
+    """Split dims where a dimension with several elements lies between them."""
+    runs: list[list[int]] = []
+    for dim in dims:
+        gap = runs and all(shape[between].hint == 1 for between in range(runs[-1][-1] + 1, dim))
+        if gap:
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    return [tuple(run) for run in runs]
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:

@@ -77,7 +77,7 @@ def fuse(ops: list[Op], returned: list[Value]) -> list[Group]:
         for value in [op.out, *(op.results if isinstance(op, Extern) else [])]:
             owner[value] = group
         for moved in group.ops:
-            owner[moved.out] = group
+            owner.setdefault(moved.out, group)
     _find_outputs(groups, returned)
     return groups
 
@@ -103,12 +103,27 @@ def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -
         return latest
     kind = {Pointwise: "elementwise", Reduce: "reduction", MatMul: "matmul"}[type(op)]
     group = Group(kind, op.source.shape if isinstance(op, Reduce) else op.out.shape, epoch)
+    if kind != "matmul":
+        for value in op.inputs:
+            _recompute(value, group, owner)
     _grow(group, op)
     groups.append(group)
     # several producers of this one shape need no memory between them and here
     if isinstance(op, Pointwise):
         _absorb(group, list(producers), groups, owner)
     return group
+
+
+def _recompute(value: Value, group: Group, owner: dict[Value, Group]) -> None:
+    """Compute again what a two-stage reduction computed on its way: cheaper than a trip through memory."""
+    source = owner.get(value)
+    op = value.op
+    if source is None or source.kind != "split" or value in group.values or value.shape != group.domain:
+        return
+    if isinstance(op, Pointwise) and value in source.values and source.epoch == group.epoch:
+        for below in op.inputs:
+            _recompute(below, group, owner)
+        group.ops.append(Pointwise(op.label, op.out, op.origin, op.expr))
 
 
 def _grow(group: Group, op: Op) -> None:
@@ -185,7 +200,8 @@ def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[V
             into.kind, into.dims = "reduction", other.dims
         groups.remove(other)
         for op in other.ops:
-            owner[op.out] = into
+            if owner.get(op.out) is other:
+                owner[op.out] = into
 
 
 def _compatible(into: Group, other: Group) -> bool:
@@ -229,5 +245,6 @@ def _find_outputs(groups: list[Group], returned: list[Value]) -> None:
         if group.kind != "extern":
             group.outputs = [op.out for op in group.ops if op.out in leaving or readers.get(op.out)]
             group.steps = [op.label for op in group.ops if not op.label.startswith("_")]
+            group.steps = group.steps or [group.ops[-1].label.strip("_")]
             group.lines = list(dict.fromkeys(op.origin.line for op in group.ops if op.origin.line))
             inline(group)

@@ -221,6 +221,8 @@ def _axis_length(axis: Axis, rank: int) -> str:
         return f"shape[{dims[0] - rank}]" if dims[0] == rank - 1 else f"shape[{dims[0]}]"
     end = f"{dims[-1] + 1}" if dims[-1] != rank - 1 else ""
     start = f"{dims[0]}" if dims[0] else ""
+    if not start and not end:
+        return "math.prod(shape)"
     return f"math.prod(shape[{start}:{end}])"
 
 

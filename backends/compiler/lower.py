@@ -360,6 +360,10 @@ def _write(node: Any) -> str:
         return "{{" + ", ".join(f"{key!r}: {_write(value)}" for key, value in node.items()) + "}}"
     if node is None:
         return "None"
+    if type(node).__module__ == "torch.return_types":
+        return f"torch.return_types.{type(node).__name__}(({', '.join(map(_write, node))}))"
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return f"{type(node).__name__}({', '.join(map(_write, node))})"
     raise NothingToConvert("not_convertible", f"forward returns a {type(node).__name__}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -127,7 +128,7 @@ class FileWriter:
             return part
         group.is_shared = False
         text = self._text(group)
-        self.parts[key] = Part(text, self.names.unused(text.name))
+        self.parts[key] = Part(text, self.names.unused(f"tensor_{text.name}" if text.name in dir(builtins) else text.name))
         self.shared_texts[key] = shared
         return self.parts[key]
 

@@ -13,6 +13,13 @@ RESERVED = {
 }
 
 
+OTHER_WORDS = {
+    "abs": "magnitude", "sum": "total", "max": "largest", "min": "smallest", "pow": "power", "all": "all_true",
+    "any": "any_true", "round": "rounded", "slice": "part", "pad": "padded",
+}
+"""What to call a variable whose operator has the name of a Python builtin."""
+
+
 class Names:
     """Gives each thing of one scope an unused name."""
 
@@ -21,6 +28,7 @@ class Names:
 
     def unused(self, *wishes: str) -> str:
         """Return the first wish that is free, else the last one with a number."""
+        wishes = tuple(OTHER_WORDS.get(wish, wish) for wish in wishes)
         for wish in wishes:
             if identifier(wish) not in self.taken:
                 return self.take(identifier(wish))
@@ -43,7 +51,7 @@ def identifier(text: str) -> str:
 
 def chain(steps: list[str], limit: int = 48) -> str:
     """Name a kernel after what it computes: the operations' PyTorch names, in order, each once."""
-    kept = list(dict.fromkeys(steps)) or ["step"]
+    kept = list(dict.fromkeys(steps))
     name = "_".join(kept)
     while len(name) > limit and len(kept) > 2:  # the first and the last say most
         del kept[len(kept) // 2]

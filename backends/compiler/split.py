@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import indent
 
 from backends.compiler.axes import layout
-from backends.compiler.body import identity, wishes
+from backends.compiler.body import identity
 from backends.compiler.fuse import Group
 from backends.compiler.ir import Pointwise, Reduce, Value
 from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, contiguous, docstring, formula
@@ -54,7 +54,7 @@ class Split(Assembly):
         ]
         work = [self.body.compute(op, names) for op in before]
         update, ends, starts = [], [], []
-        row = self.frame.line_name if self.frame.line else "0"
+        row = f"{self.frame.line_name} * {PARTS} + " if self.frame.line else ""
         for op in self.reductions:
             acc = self.signature.names.unused(f"{op.label.strip('_')}_acc")
             value = self.body.masked(op, names)
@@ -62,7 +62,7 @@ class Split(Assembly):
             starts.append(f"{acc} = tl.full((BLOCK,), {identity(op)}, {dtype})")
             update.append(_update(op, acc, value))
             combined = _combine(op, acc)
-            ends.append(f"tl.store({self.partials[op]}_ptr + {row} * {PARTS} + part, {combined})")
+            ends.append(f"tl.store({self.partials[op]}_ptr + {row}part, {combined})")
         stores = [self.body.store(value, names) for value in self.group.outputs if value in names]
         masks = self.body.mask_lines()
         lines = [
@@ -94,13 +94,13 @@ class Split(Assembly):
 
     def _second(self, name: str) -> tuple[str, list[str]]:
         names: dict[Value, str] = {}
-        row = "row" if self.frame.line else "0"
+        row = f"row * {PARTS} + " if self.frame.line else ""
         lines = (["row = tl.program_id(0)"] if self.frame.line else []) + [f"part = tl.arange(0, {PARTS})"]
         writer = Writer(names, self.signature.scalars, {})
         writer.helpers = self.body.writer.helpers
         for op in self.reductions:
-            local = self.signature.names.unused(self.body.name(op))
-            tile = f"tl.load({self.partials[op]}_ptr + {row} * {PARTS} + part)"
+            local = self.body.name(op)
+            tile = f"tl.load({self.partials[op]}_ptr + {row}part)"
             lines += self._finish(op, local, tile)
             names[op.out] = local
         extra: list[Value] = []
@@ -115,7 +115,7 @@ class Split(Assembly):
                     names[value] = local
                     extra.append(value)
             text = writer.write(op.expr)
-            names[op.out] = self.signature.names.unused(*wishes(op, self.group))
+            names[op.out] = self.body.name(op)
             lines.append(f"{names[op.out]} = {text}")
         finals = [v for v in self.group.outputs if v in names]
         for value in finals:
@@ -154,7 +154,8 @@ class Split(Assembly):
         lines = contiguous(operands)
         lines.append(f"shape = {self._shape()}")
         lines += [self._allocation(value, text) for value, text in self.signature.results.items()]
-        size_lines, _ = self._size_lines(self.first_sizes)
+        every = [*self.first_sizes, *(axis.size for axis in self.frame.layout.axes)]
+        size_lines, _ = self._size_lines(every)
         lines += size_lines
         rows = " * ".join(axis.size for axis in self.frame.layout.outer) or "1"
         for op, part in self.partials.items():

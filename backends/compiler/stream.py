@@ -4,11 +4,62 @@ from __future__ import annotations
 
 
 from backends.compiler.body import Body, identity
-from backends.compiler.expression import compute_dtype
+from backends.compiler.expression import Call, Expr, Ref, compute_dtype
 from backends.compiler.ir import Op, Pointwise, Reduce, Value
 from backends.compiler.text import TYPES
 
 INDENT = "    "
+
+
+def _online(pending: list[Reduce], body: Body) -> tuple[Reduce, Reduce] | None:
+    """Find a maximum and the sum of exp(x - maximum): both come out of one pass (Milakov and Gimelshein, 2018)."""
+    made = _made_by(body)
+    for high in pending:
+        if high.kind != "max_skipping_nan" or not _ready(high.source, body):
+            continue
+        for total in pending:
+            step = made.get(total.source)
+            if total.kind == "sum" and isinstance(step, Pointwise) and _is_exp_of_gap(step.expr, high, made):
+                return high, total
+    return None
+
+
+def _is_exp_of_gap(x: Expr, high: Reduce, made: dict[Value, Op]) -> bool:
+    if not (isinstance(x, Call) and x.function == "exp"):
+        return False
+    gap: Expr = x.arguments[0]
+    step = made.get(gap.value) if isinstance(gap, Ref) else None
+    if isinstance(step, Pointwise):
+        gap = step.expr
+    if not (isinstance(gap, Call) and gap.function == "-"):
+        return False
+    left, right = gap.arguments
+    return isinstance(left, Ref) and left.value is high.source and isinstance(right, Ref) and right.value is high.out
+
+
+def _online_pass(body: Body, high: Reduce, total: Reduce) -> list[str]:
+    names = dict(body.known)
+    inside = _block(body, _needed([high.source], body), [high.source], names)
+    top, sum_ = body.name(high), body.name(total)
+    value, tile, axis = body.masked(high, names), body.frame.tile, body.frame.axis
+    inside += [
+        f"x_masked = {value}",
+        f"new_max = tl.maximum({top}_acc, x_masked)",
+        "# lanes that have seen nothing hold -inf, and -inf - -inf would be NaN",
+        'shift = tl.where(new_max == float("-inf"), 0.0, new_max)',
+        f"{sum_}_acc = {sum_}_acc * tl.exp({top}_acc - shift) + tl.exp(x_masked - shift)",
+        f"{top}_acc = new_max",
+    ]
+    body.known[high.out], body.known[total.out] = top, sum_
+    return [
+        f'{top}_acc = tl.full({tile}, float("-inf"), tl.float32)',
+        f"{sum_}_acc = tl.full({tile}, 0.0, tl.float32)",
+        body.frame.loop,
+        *(INDENT + line for line in inside),
+        f"{top} = tl.max({top}_acc, {axis})",
+        f'lane_shift = tl.where({top} == float("-inf"), 0.0, {top})',
+        f"{sum_} = tl.sum({sum_}_acc * tl.exp({top}_acc - lane_shift), {axis})",
+    ]
 
 
 def streamed(body: Body) -> list[str]:
@@ -17,6 +68,11 @@ def streamed(body: Body) -> list[str]:
     pending = [op for op in body.group.ops if isinstance(op, Reduce)]
     _outside(body, lines)
     while pending:
+        if pair := _online(pending, body):
+            lines += _online_pass(body, *pair)
+            pending = [op for op in pending if op not in pair]
+            _outside(body, lines)
+            continue
         ready = [op for op in pending if _ready(op.source, body)]
         lines += _pass(body, ready)
         pending = [op for op in pending if op not in ready]

@@ -82,7 +82,7 @@ class _Keeper:
             forward = next((part for part in statement.body if _is_method(part, "forward")), None)
             if statement.name == self.entry and forward is not None:
                 nodes.append(forward.args)  # type: ignore[attr-defined]
-        return {node.id for root in nodes for node in ast.walk(root) if isinstance(node, ast.Name)}
+        return {name for root in nodes for name in _free_names(root)}
 
     def _dropped(self, statement: ast.ClassDef) -> list[ast.stmt]:
         """Methods that only forward used."""
@@ -159,6 +159,27 @@ def forward_arguments(source: str, entry: str) -> tuple[str, ...]:
                     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
                     return tuple(argument.arg for argument in every)[1:]
     return ()
+
+
+def _free_names(root: ast.AST) -> set[str]:
+    """Names a piece of code reads from outside itself: parameters and local variables do not count."""
+    if isinstance(root, (ast.FunctionDef, ast.Lambda)):
+        arguments = root.args
+        own = {a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+        own |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+        body = root.body if isinstance(root.body, list) else [root.body]
+        own |= {
+            node.id for part in body for node in ast.walk(part)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        inside = {name for part in body for name in _free_names(part)} - own
+        around: list[ast.AST] = [*arguments.defaults, *(d for d in arguments.kw_defaults if d), *getattr(root, "decorator_list", [])]
+        around += [a.annotation for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs] if a.annotation]
+        around += [root.returns] if isinstance(root, ast.FunctionDef) and root.returns else []
+        return inside | {name for part in around for name in _free_names(part)}
+    if isinstance(root, ast.Name):
+        return {root.id}
+    return {name for child in ast.iter_child_nodes(root) for name in _free_names(child)}
 
 
 def _parse_body(body: str) -> ast.Module:
