@@ -78,13 +78,16 @@ class Session:
         missing: list[str] = []
         if contained:
             warnings.simplefilter("ignore")
-            missing = sandbox.confine(self.scratch, _devices(self.device), witness.programs)
+            missing = sandbox.confine(self.scratch, devices(self.device), witness.programs)
         self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
         problem = cases.load(request["source"], Path(self.scratch, PROBLEM_FILE))
         witness.start(audit=contained)  # from here on it is the candidate that acts
         kernel = load_kernel(Path(self.kernel_file))
         witness.settings()  # what it set for the whole process is put back before anything is built
-        self.runner.problem, self.runner.model = problem, build(kernel, problem, request["seed"], self.kernel_file, self.device)
+        self.runner.problem, self.runner.model = (
+            problem,
+            build(kernel, problem, request["seed"], self.kernel_file, self.device),
+        )
         return {"ok": True, "missing": missing, "state": running.described_state(self.runner.model), **self._seen()}, []
 
 
@@ -101,7 +104,7 @@ def instrument(device: str) -> Trace:
     return trace
 
 
-def _devices(device: str) -> tuple[str, ...]:
+def devices(device: str) -> tuple[str, ...]:
     """A GPU's device files, which CUDA writes to."""
     if device == "cpu":
         return ()

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from verifier.nursery import Child, Limits, Nursery
+from verifier.children import Child, Limits
+from verifier.nursery import Nursery
 from verifier.trial import Answer, Failed
 from verifier.wire import BrokenFrame
 

@@ -11,8 +11,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from verifier.children import Child
 from verifier.errors import VerificationError
-from verifier.nursery import Child, Nursery
+from verifier.nursery import Nursery
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 

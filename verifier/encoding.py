@@ -1,4 +1,4 @@
-"""Values between processes: a nested structure as JSON, its tensors as raw bytes with dtype and shape. Never a pickle."""
+"""Values between processes: nested structure as JSON, tensors as raw bytes with dtype and shape. Never a pickle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles a candidate's kernels for a real GPU that need not be there: compile errors, and shared memory over the limit.
+"""Compiles a candidate's kernels for a real GPU that need not be there: compile errors, shared memory over the limit.
 
 Runs in a child without Triton's interpreter, fed with the launches that the interpreted run really made.
 """
@@ -22,9 +22,21 @@ TARGET_NAME = "sm_90 (H100, H200)"
 PTX_VERSION = 86
 SHARED_LIMIT = 232448  # bytes one program may have there
 _TYPES = {
-    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "int8": "i8", "int16": "i16", "int32": "i32",
-    "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
-    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "bool": "i1",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
 }
 
 
@@ -86,10 +98,13 @@ def compile_launch(module: types.ModuleType, launch: dict[str, Any]) -> dict[str
         raise _refused(error, str(module.__file__), launch["kernel"], function) from error
     shared = int(kernel.metadata.shared)
     if shared > SHARED_LIMIT:
-        raise Refused("gpu_resources", clean(
-            f"{launch['kernel']} needs {shared // 1024} KB of shared memory, {TARGET_NAME} has {SHARED_LIMIT // 1024} KB: "
-            "smaller blocks or fewer stages"
-        ))
+        raise Refused(
+            "gpu_resources",
+            clean(
+                f"{launch['kernel']} needs {shared // 1024} KB of shared memory, {TARGET_NAME} has "
+                f"{SHARED_LIMIT // 1024} KB: use smaller blocks or fewer stages"
+            ),
+        )
     return {"shared": shared, "warps": int(kernel.metadata.num_warps)}
 
 
@@ -108,13 +123,17 @@ def _refused(error: BaseException, file: str, kernel: str, function: Any) -> Ref
     if cause is not None and str(cause) and str(cause) not in text:
         text = f"{type(cause).__name__}: {str(cause).splitlines()[-1]}"
     where = f"line {line}, " if line and line > 0 else ""
-    return Refused("compile_error", clean(f"{where}{kernel} does not compile for {TARGET_NAME}: {text}"), line, failed.trace)
+    return Refused(
+        "compile_error", clean(f"{where}{kernel} does not compile for {TARGET_NAME}: {text}"), line, failed.trace
+    )
 
 
 def _first_line(function: Any) -> int:
     """Return the line of the kernel's `def` in its file."""
     rows = str(function.raw_src if isinstance(function.raw_src, str) else "".join(function.raw_src)).splitlines()
-    return int(function.starting_line_number) + next((at for at, row in enumerate(rows) if row.strip().startswith("def ")), 0)
+    return int(function.starting_line_number) + next(
+        (at for at, row in enumerate(rows) if row.strip().startswith("def ")), 0
+    )
 
 
 def _find(module: types.ModuleType, qualname: str) -> Any:

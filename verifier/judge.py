@@ -1,7 +1,8 @@
-"""The order of the checks and the verdict. Runs where the reference is: in the warm worker, or in the caller's process."""
+"""The order of the checks, and the verdict. Runs where the reference is: in the warm worker or the caller's process."""
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ import torch
 
 from verifier import cases, literals, shrink
 from verifier.checks import gpu, parameters, parses, repeats, triton_work, undefined, values
+from verifier.children import Limits
 from verifier.containment import Contained, InProcess
 from verifier.errors import VerificationError
-from verifier.nursery import Limits, Nursery
+from verifier.nursery import Nursery
 from verifier.problem import Problem
 from verifier.trial import Answer, CannotVerify, Failed, Process, Trial
 from verifier.truth import Reference
@@ -24,6 +26,7 @@ from verifier.verdict import Check, Verdict
 LOAD_SECONDS = {"cpu": 20.0, "cuda": 60.0}
 CALL_SECONDS = {"cpu": 15.0, "cuda": 120.0}
 CASE_SECONDS = 1.0
+SMALL_ELEMENTS = 100_000
 COMPILE_LIMITS = Limits(memory=4 << 30, cpu_seconds=120)
 
 
@@ -53,6 +56,7 @@ class Judge:
 
     def __init__(self, nursery: Nursery | None) -> None:
         self._nursery = nursery
+        self._warm = False
         self._known: tuple[tuple[Any, ...], Known] | None = None
 
     def judge(self, problem: Problem, kernel: str, settings: Settings) -> Iterator[Check | Verdict]:
@@ -68,7 +72,9 @@ class Judge:
                     made.append(check)
                     yield check
             except Failed as failure:
-                verdict = replace(verdict, outcome="fail", code=failure.code, message=failure.message, trace=failure.trace)
+                verdict = replace(
+                    verdict, outcome="fail", code=failure.code, message=failure.message, trace=failure.trace
+                )
             except CannotVerify as why:
                 verdict = replace(verdict, outcome="cannot_verify", code=why.code, message=why.message)
         if verdict.outcome == "fail":
@@ -98,7 +104,11 @@ class Judge:
         if compiler is not None:
             compiler.feed(trial.first.launches)
         yield triton_work.check(trial)
-        yield undefined.check(trial) if trial.cpu else Check("memory", "skip", "addresses are only traced by the interpreter")
+        yield (
+            undefined.check(trial)
+            if trial.cpu
+            else Check("memory", "skip", "addresses are only traced by the interpreter")
+        )
         if not known.cases:
             known.cases.extend(known.reference.cases(CASE_SECONDS))
         yield from values.others(trial, known.cases)
@@ -118,6 +128,7 @@ class Judge:
             process: Process = InProcess(device)
             stack.callback(process.close)
             return process, None
+        self._warm_up(device)
         contained = Contained(self._nursery, device)
         stack.callback(contained.close)
         if device != "cpu":
@@ -126,19 +137,31 @@ class Judge:
         stack.callback(child.close)
         return contained, gpu.Compiler(child, kernel)
 
+    def _warm_up(self, device: str) -> None:
+        """Let Triton build its GPU helpers once, for all children to come."""
+        if device == "cuda" and not self._warm and self._nursery is not None:
+            with self._nursery.spawn("verifier.gpu_warmup:serve") as child:
+                child.receive(LOAD_SECONDS["cuda"])
+            self._warm = True
+
     def _load(self, trial: Trial, known: Known) -> Iterator[Check]:
         kernel = trial.kernel
         if known.literals:
             kernel = literals.rewritten_kernel(kernel, known.literals, trial.problem.source)
         request: Answer = {
-            "do": "load", "device": trial.device, "kernel": kernel, "source": known.reference.problem.source,
+            "do": "load",
+            "device": trial.device,
+            "kernel": kernel,
+            "source": known.reference.problem.source,
             "seed": known.reference.init_seed,
         }
         answer, _ = trial.ask(request)
         trial.state = answer["state"]
         for missing in answer["missing"]:
             trial.warn(missing)
-        yield Check("loads", "pass", "ModelNew is constructed" if self._nursery else "in this process, without protection")
+        yield Check(
+            "loads", "pass", "ModelNew is constructed" if self._nursery else "in this process, without protection"
+        )
         yield parameters.check(trial)
 
     def know(self, problem: Problem, device: str, seed: int | None) -> Known:
@@ -146,11 +169,17 @@ class Judge:
         key = (problem.source, problem.entry, device, seed)
         if self._known is None or self._known[0] != key:
             self._known = None  # free the last one first
-            small = shrink.shrink(problem, _runs) if device == "cpu" else shrink.Shrunk(problem)
+            large = device == "cpu" and not _surely_small(problem)
+            small = shrink.shrink(problem, _runs) if large else shrink.Shrunk(problem)
             secret = seed if seed is not None else secrets.randbits(48)  # nobody can prepare answers for it
             reference = Reference(small.problem, device, secret)
             self._known = key, Known(problem, reference, small.text, dict(small.literals), [])
         return self._known[1]
+
+
+def _surely_small(problem: Problem) -> bool:
+    """Whether no tensor can be large, by the numbers in the text: then nothing need be estimated."""
+    return math.prod(sorted(site.value for site in literals.sites(problem.source))[-4:]) < SMALL_ELEMENTS
 
 
 def _runs(problem: Problem) -> bool:
@@ -198,10 +227,16 @@ def _praise(verdict: Verdict) -> str:
 def _row(code: str) -> str:
     """Name the row of a failure."""
     rows = {
-        "parses": ("no_code", "syntax_error"), "loads": ("import_error", "no_modelnew"), "parameters": ("state_mismatch",),
-        "in Triton": ("no_triton_kernel",), "memory": ("out_of_bounds", "race", "illegal_access"), "honest": ("cheat",),
-        "compiles": ("compile_error", "gpu_resources"), "other sizes": ("wrong_for_other_sizes",),
-        "repeatable": ("nondeterministic",), "inputs": ("input_mutation",),
+        "parses": ("no_code", "syntax_error"),
+        "loads": ("import_error", "no_modelnew"),
+        "parameters": ("state_mismatch",),
+        "in Triton": ("no_triton_kernel",),
+        "memory": ("out_of_bounds", "race", "illegal_access"),
+        "honest": ("cheat",),
+        "compiles": ("compile_error", "gpu_resources"),
+        "other sizes": ("wrong_for_other_sizes",),
+        "repeatable": ("nondeterministic",),
+        "inputs": ("input_mutation",),
         "runs": ("runtime_error", "crash", "timeout", "memory_limit", "process_exit", "signature_mismatch"),
     }
     return next((row for row, codes in rows.items() if code in codes), "values")

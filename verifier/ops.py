@@ -1,4 +1,4 @@
-"""Which operations PyTorch itself computes during a call: the reference's op list, and what a candidate left to PyTorch.
+"""Which operations PyTorch itself computes during a call: the reference's, or what a candidate left to PyTorch.
 
 Views, allocation, copies and metadata are not work and are not listed.
 """
@@ -34,14 +34,47 @@ _NOT_WORK = frozenset(
 )
 
 _NAMES = {
-    "addmm": "linear", "_addmm_activation": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul",
-    "baddbmm": "matmul", "convolution": "conv", "_softmax": "softmax", "_log_softmax": "log_softmax",
-    "native_layer_norm": "layer_norm", "native_group_norm": "group_norm", "native_batch_norm": "batch_norm",
-    "_native_batch_norm_legit": "batch_norm", "truediv": "div", "rsub": "sub", "__rsub__": "sub", "rtruediv": "div",
-    "mean": "mean", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "special_erf": "erf",
-    "absolute": "abs", "negative": "neg", "_fused_rms_norm": "rms_norm", "native_dropout": "dropout", "radd": "add",
-    "rmul": "mul", "rpow": "pow", "rmatmul": "matmul", "iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div",
-    "invert": "bitwise_not", "getitem": "index", "setitem": "index_put", "greater": "gt", "less": "lt",
+    "addmm": "linear",
+    "_addmm_activation": "linear",
+    "mm": "matmul",
+    "bmm": "matmul",
+    "mv": "matmul",
+    "dot": "matmul",
+    "baddbmm": "matmul",
+    "convolution": "conv",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "native_layer_norm": "layer_norm",
+    "native_group_norm": "group_norm",
+    "native_batch_norm": "batch_norm",
+    "_native_batch_norm_legit": "batch_norm",
+    "truediv": "div",
+    "rsub": "sub",
+    "__rsub__": "sub",
+    "rtruediv": "div",
+    "mean": "mean",
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "true_divide": "div",
+    "special_erf": "erf",
+    "absolute": "abs",
+    "negative": "neg",
+    "_fused_rms_norm": "rms_norm",
+    "native_dropout": "dropout",
+    "radd": "add",
+    "rmul": "mul",
+    "rpow": "pow",
+    "rmatmul": "matmul",
+    "iadd": "add",
+    "isub": "sub",
+    "imul": "mul",
+    "itruediv": "div",
+    "invert": "bitwise_not",
+    "getitem": "index",
+    "setitem": "index_put",
+    "greater": "gt",
+    "less": "lt",
 }
 
 
@@ -52,7 +85,7 @@ class Ops(TorchDispatchMode):
     """
 
     def __init__(self, seen: Callable[[str, Sequence[Any], Any], None] | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self._seen = seen
         self._calls = _Calls()
@@ -71,13 +104,13 @@ class Ops(TorchDispatchMode):
         return result
 
     def __enter__(self) -> Ops:
-        super().__enter__()
-        self._calls.__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._calls.__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        self._calls.__exit__(*exc)
-        super().__exit__(*exc)
+        self._calls.__exit__(*exc)  # type: ignore[no-untyped-call]
+        super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
 
 class _Calls(TorchFunctionMode):

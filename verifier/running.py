@@ -41,7 +41,7 @@ class Runner:
         self._buffers: dict[str, torch.Tensor] = {}
 
     def load_state(self, request: dict[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
-        """Give parameters and buffers the values the reference has: sent as bytes, or (large ones) drawn from a seed."""
+        """Give parameters and buffers the reference's values: sent as bytes, or (large ones) drawn from a seed."""
         if "seed" in request:
             cases.randomise(self.model, request["seed"])
         else:

@@ -107,7 +107,8 @@ class Trial:
                 at += count
         except (ValueError, KeyError, TypeError) as fault:
             raise Failed("cheat", f"tampering: the results do not fit their own description ({fault})") from fault
-        return Call(answer, *parts, tuple(blobs))
+        outputs, inputs, state = parts
+        return Call(answer, outputs, inputs, state, tuple(blobs))
 
     def ask(self, message: Answer, blobs: Sequence[Any] = ()) -> tuple[Answer, list[bytes]]:
         """Ask the candidate's process, and look at what it did besides answering."""

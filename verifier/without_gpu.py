@@ -14,19 +14,31 @@ from torch.overrides import TorchFunctionMode
 
 _NO_DRIVER = ("no NVIDIA driver", "not compiled with CUDA", "active drivers", "No CUDA GPUs", "libcuda")
 _H100 = {
-    "name": "no GPU", "multi_processor_count": 132, "major": 9, "minor": 0, "total_memory": 80 << 30, "warp_size": 32,
-    "shared_memory_per_block_optin": 232448, "max_threads_per_multi_processor": 2048, "regs_per_multiprocessor": 65536,
+    "name": "no GPU",
+    "multi_processor_count": 132,
+    "major": 9,
+    "minor": 0,
+    "total_memory": 80 << 30,
+    "warp_size": 32,
+    "shared_memory_per_block_optin": 232448,
+    "max_threads_per_multi_processor": 2048,
+    "regs_per_multiprocessor": 65536,
 }
 
 
 def install() -> None:
     """Make the usual questions to torch.cuda answerable in this process."""
-    torch.cuda.synchronize = lambda *args, **kwargs: None
-    torch.cuda.current_device = lambda: 0  # type: ignore[assignment]
-    torch.cuda.device = torch.cuda.device_of = lambda *args: contextlib.nullcontext()  # type: ignore[assignment,misc]
-    torch.cuda.get_device_properties = lambda *args: SimpleNamespace(**_H100)  # type: ignore[assignment]
-    torch.cuda.get_device_capability = lambda *args: (9, 0)  # type: ignore[assignment]
-    torch.Tensor.is_cuda = True  # type: ignore[assignment]  # many a launcher begins with `assert x.is_cuda`
+    answers: dict[str, Any] = {
+        "synchronize": lambda *args, **kwargs: None,
+        "current_device": lambda: 0,
+        "device": lambda *args: contextlib.nullcontext(),
+        "device_of": lambda *args: contextlib.nullcontext(),
+        "get_device_properties": lambda *args: SimpleNamespace(**_H100),
+        "get_device_capability": lambda *args: (9, 0),
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+    torch.Tensor.is_cuda = True  # many a launcher begins with `assert x.is_cuda`
 
 
 def needs_gpu(message: str) -> bool:

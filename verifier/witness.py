@@ -24,17 +24,46 @@ _PROCESSES = ("os.fork", "os.forkpty", "os.kill", "os.killpg", "sys.addaudithook
 _NETWORK = ("socket.__new__", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "urllib.Request")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _WATCHED = (
-    "torch", "torch.nn", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd", "triton",
-    "triton.runtime.jit", "triton.runtime.interpreter", "triton.runtime.autotuner", "triton.testing", "time", "json",
-    "hashlib", "struct", "gc", "verifier.encoding", "verifier.tree", "verifier.launches", "verifier.ops", "verifier.wire",
-    "verifier.cases", "verifier.witness", "verifier.running", "verifier.candidate", "verifier.interpreter.memory",
+    "torch",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.testing",
+    "torch.cuda",
+    "torch.autograd",
+    "triton",
+    "triton.runtime.jit",
+    "triton.runtime.interpreter",
+    "triton.runtime.autotuner",
+    "triton.testing",
+    "time",
+    "json",
+    "hashlib",
+    "struct",
+    "gc",
+    "verifier.encoding",
+    "verifier.tree",
+    "verifier.launches",
+    "verifier.ops",
+    "verifier.wire",
+    "verifier.cases",
+    "verifier.witness",
+    "verifier.running",
+    "verifier.candidate",
+    "verifier.interpreter.memory",
 )
 _WATCHED_CLASSES = (
-    ("torch", "Tensor"), ("torch.nn", "Module"), ("triton.runtime.jit", "JITFunction"),
-    ("triton.runtime.jit", "KernelInterface"), ("triton.runtime.autotuner", "Autotuner"),
-    ("triton.runtime.interpreter", "InterpretedFunction"), ("triton.runtime.interpreter", "GridExecutor"),
-    ("triton.runtime.interpreter", "InterpreterBuilder"), ("verifier.ops", "Ops"), ("verifier.launches", "Trace"),
-    ("verifier.interpreter.memory", "Memory"), ("verifier.wire", "Channel"),
+    ("torch", "Tensor"),
+    ("torch.nn", "Module"),
+    ("triton.runtime.jit", "JITFunction"),
+    ("triton.runtime.jit", "KernelInterface"),
+    ("triton.runtime.autotuner", "Autotuner"),
+    ("triton.runtime.interpreter", "InterpretedFunction"),
+    ("triton.runtime.interpreter", "GridExecutor"),
+    ("triton.runtime.interpreter", "InterpreterBuilder"),
+    ("verifier.ops", "Ops"),
+    ("verifier.launches", "Trace"),
+    ("verifier.interpreter.memory", "Memory"),
+    ("verifier.wire", "Channel"),
 )
 
 
@@ -74,7 +103,7 @@ class Witness:
         if event == "open":
             return self._write(args)
         if event in _PROGRAMS:
-            return None if self._own_program(args) else "starts a program"
+            return None if self._own_program() else "starts a program"
         if event in _NETWORK:
             return "uses the network"
         if event in _PROCESSES and not (event == "os.kill" and args[0] == self._mine):
@@ -82,7 +111,7 @@ class Witness:
         return None
 
     def _write(self, args: tuple[Any, ...]) -> str | None:
-        path, mode, flags = args
+        path, _, flags = args
         if not (isinstance(flags, int) and flags & _WRITES) or not isinstance(path, (str, bytes)):
             return None
         place = os.path.abspath(os.fsdecode(path))
@@ -90,8 +119,12 @@ class Witness:
             return None
         return f"writes {place}"
 
-    def _own_program(self, args: tuple[Any, ...]) -> bool:
-        return any(str(arg).startswith(program) for arg in args[:1] for program in self.programs)
+    def _own_program(self) -> bool:
+        """Whether it is Triton itself that starts its compiler, as it does for a GPU."""
+        frame: Any = sys._getframe(3) if self.programs else None
+        while frame is not None and frame.f_code.co_filename.endswith("subprocess.py"):
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename.startswith(self.programs)
 
     def replaced(self) -> list[str]:
         """Name the functions of torch, Triton, Python and the verifier that were exchanged."""

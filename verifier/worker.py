@@ -1,4 +1,4 @@
-"""The warm process behind the terminal: holds the reference and judges, so that nothing pasted runs where keys are read.
+"""The warm process behind the terminal: holds the reference and judges; nothing pasted runs where keys are read.
 
 It speaks through its channel: requests in; checks, one verdict or one error out.
 """
@@ -30,7 +30,7 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
     judge = _Guarded(Nursery(socket.socket(fileno=plain), socket.socket(fileno=interpreting)), channel)
     while (request := channel.receive()) is not None:
         try:
-            problem = Problem(**{k: tuple(v) if isinstance(v, list) else v for k, v in request["problem"].items()})
+            problem = _problem(request["problem"])
             for step in judge.judge(problem, request["kernel"], Settings(**request["settings"])):
                 kind = "verdict" if isinstance(step, Verdict) else "check"
                 channel.send({kind: step.to_dict() if isinstance(step, Verdict) else vars(step)})
@@ -39,6 +39,11 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
         except Exception as error:  # ours, or the pasted module's doing in this process: said, never hidden
             fault = VerificationError("verifier_error", f"the verifier failed: {one_line(error)}", "please report this")
             channel.send({"error": _described(fault)})
+
+
+def _problem(data: dict[str, Any]) -> Problem:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Problem(**values)
 
 
 def _described(error: VerificationError) -> dict[str, Any]:
@@ -70,8 +75,10 @@ class _Guarded(Judge):
                 break
             frame = frame.f_back
         error = VerificationError(
-            "load_timeout", f"the module is still running after {REFERENCE_SECONDS:.0f} s" + (f" (line {line})" if line else ""),
-            "remove the loop, or what waits there", line,
+            "load_timeout",
+            f"the module is still running after {REFERENCE_SECONDS:.0f} s" + (f" (line {line})" if line else ""),
+            "remove the loop, or what waits there",
+            line,
         )
         self._channel.send({"error": _described(error)})
         os._exit(1)

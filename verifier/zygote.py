@@ -11,26 +11,29 @@ import gc
 import importlib
 import json
 import os
-import resource
 import select
 import shutil
 import signal
 import socket
-import sys
 import tempfile
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from verifier.wire import Channel
+from verifier.birth import become
 
 _FOR_CANDIDATES = ("verifier.candidate", "triton.language.extra.cuda.libdevice", "numpy.ma")
 _FOR_REFERENCES = (
-    "verifier.worker", "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch._dynamo",
-    "verifier.gpu_compile", "triton.backends.nvidia.compiler", "triton.compiler", "torch.utils.flop_counter", "torch.export",
-)  # fmt: skip
-_PR_SET_PDEATHSIG = 1
+    "verifier.worker",
+    "torch._subclasses.fake_tensor",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._dynamo",
+    "verifier.gpu_compile",
+    "triton.backends.nvidia.compiler",
+    "triton.compiler",
+    "torch.utils.flop_counter",
+    "torch.export",
+)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -45,7 +48,7 @@ def main(arguments: list[str]) -> None:
     sibling = os.fork()
     if sibling == 0:
         plain.close()
-        os.environ["TRITON_INTERPRET"] = "1"  # read when triton.language decorates its own library, so before the import
+        os.environ["TRITON_INTERPRET"] = "1"  # read once, when triton.language is imported
         _serve(_House([interpreting], [*_FOR_CANDIDATES]))
     else:
         interpreting.close()
@@ -75,7 +78,8 @@ def _serve(house: _House) -> None:
             import triton.runtime.interpreter  # noqa: F401
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         while first in house.connections:
-            ready = select.select(house.connections, [], [], 0 if house.later else None)[0]
+            idle = house.later and not house.owners  # a child at work needs the processor more
+            ready = select.select(house.connections, [], [], 0.02 if idle else None)[0]
             for connection in ready:
                 _answer(house, connection)
             if not ready:
@@ -110,8 +114,9 @@ def _answer(house: _House, connection: socket.socket) -> None:
         for pid in [pid for pid, owner in house.owners.items() if owner is connection]:
             _end(house, pid)
         return
+    request = json.loads(data)
     try:
-        answer = _do(house, connection, json.loads(data), fds)
+        answer = _do(house, connection, request, fds)
     except OSError as fault:
         answer = {"error": f"no child could be started: {fault}"}
     finally:
@@ -119,7 +124,7 @@ def _answer(house: _House, connection: socket.socket) -> None:
             os.close(fd)
     if answer is not None:
         with contextlib.suppress(OSError):
-            connection.send(json.dumps(answer).encode())
+            connection.send(json.dumps({**answer, "serial": request.get("serial")}).encode())
 
 
 def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
@@ -134,7 +139,7 @@ def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: 
     folder = tempfile.mkdtemp(dir=house.root)
     pid = os.fork()
     if pid == 0:
-        _become(request, folder, fds)
+        become(request, folder, fds)
     house.owners[pid], house.folders[pid] = connection, folder
     return {"pid": pid}
 
@@ -168,53 +173,3 @@ def _sweep(house: _House) -> None:
 def _own_children() -> list[int]:
     text = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in text.read_text().split()] if text.exists() else []
-
-
-def _become(request: dict[str, Any], folder: str, fds: list[int]) -> None:
-    """Turn this forked process into the child and never return."""
-    code = 70
-    try:
-        os.setsid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        channel_fd, output, *extra = fds
-        empty = os.open(os.devnull, os.O_RDONLY)
-        for fd, place in ((empty, 0), (output, 1), (output, 2)):
-            os.dup2(fd, place)
-        _close_all_but({0, 1, 2, channel_fd, *extra})
-        os.chdir(folder)
-        os.environ.update(request["env"], TMPDIR=folder, TRITON_CACHE_DIR=folder + "/triton")
-        tempfile.tempdir = None
-        _limit(request["limits"])
-        module, _, name = request["target"].partition(":")
-        getattr(importlib.import_module(module), name)(Channel(socket.socket(fileno=channel_fd)), *extra)
-        code = 0
-    except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def _close_all_but(kept: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
-
-
-def _limit(limits: dict[str, int]) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    wanted = {
-        resource.RLIMIT_AS: now + limits["memory"] if limits["memory"] else 0,
-        resource.RLIMIT_CPU: limits["cpu_seconds"],
-        resource.RLIMIT_FSIZE: limits["file_bytes"],
-        resource.RLIMIT_NOFILE: limits["open_files"],
-    }
-    for kind, value in wanted.items():
-        if value:
-            resource.setrlimit(kind, (value, value))

@@ -35,7 +35,9 @@ def _tampering(answer: Answer) -> None:
     swallowed = [launch for launch in answer.get("launches", ()) if launch["error"]]
     if answer.get("ok") and swallowed:
         launch = swallowed[0]
-        raise Failed("cheat", f"torch_fallback: {launch['kernel']} fails ({launch['error']}) and the failure is swallowed")
+        raise Failed(
+            "cheat", f"torch_fallback: {launch['kernel']} fails ({launch['error']}) and the failure is swallowed"
+        )
 
 
 def _printing(trial: Trial) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from verifier.nursery import Child
+from verifier.children import Child
 from verifier.trial import Failed, Trial
 from verifier.verdict import Check
 
@@ -31,14 +31,21 @@ class Compiler:
 
     def results(self) -> list[dict[str, Any]]:
         """Wait for what was queued."""
-        deadline, got = time.monotonic() + SECONDS, []
+        deadline = time.monotonic() + SECONDS
+        got: list[dict[str, Any]] = []
         while len(got) < len(self._sent):
             answer = self._child.receive(max(0.0, deadline - time.monotonic()))
             if answer is None:
                 ended = self._child.channel.ended
-                raise Failed("compile_error" if ended else "timeout", (
-                    "the compiler crashed on a kernel" if ended else f"a kernel does not compile within {SECONDS:.0f} s"
-                ), self._child.output())
+                raise Failed(
+                    "compile_error" if ended else "timeout",
+                    (
+                        "the compiler crashed on a kernel"
+                        if ended
+                        else f"a kernel does not compile within {SECONDS:.0f} s"
+                    ),
+                    self._child.output(),
+                )
             got.append(answer)
         return got
 

@@ -1,4 +1,4 @@
-"""Does it go on giving the same answer? Many calls on one instance: noise, laziness, results that are not computed again."""
+"""Does it go on giving the same answer? Many calls on one instance show noise, laziness and old results."""
 
 from __future__ import annotations
 

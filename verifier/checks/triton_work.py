@@ -1,4 +1,4 @@
-"""Did Triton do the work? Launches are traced, what PyTorch computed is listed, and falsified kernel results must show."""
+"""Did Triton do the work? Launches are traced, PyTorch's part is listed, and falsified results must show."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ def check(trial: Trial) -> Check:
     if not any(tensor.numel() for tensor in call.outputs.tensors):
         return Check("in Triton", "pass", "nothing to compute: the result is empty")
     if not call.launches:
-        raise Failed("no_triton_kernel", f"no Triton kernel is launched; PyTorch does it all ({_names(trial.in_pytorch)})")
+        raise Failed(
+            "no_triton_kernel", f"no Triton kernel is launched; PyTorch does it all ({_names(trial.in_pytorch)})"
+        )
     if reference and not before - after:
-        raise Failed("no_triton_kernel", f"every operation of the module still runs in PyTorch ({_names(trial.in_pytorch)})")
+        raise Failed(
+            "no_triton_kernel", f"every operation of the module still runs in PyTorch ({_names(trial.in_pytorch)})"
+        )
     _results_count(trial, call)
     return Check("in Triton", "pass", _coverage(reference, before, after, trial))
 
@@ -43,7 +47,9 @@ def _results_count(trial: Trial, call: Call) -> None:
         raise Failed("cheat", "kernel_result_unused: the result stays right when the kernels' results are falsified")
     copies = [launch["copies"] for launch in false.launches]
     if copies and all(copies) and call.answer["ops"]:
-        raise Failed("cheat", f"kernel_result_unused: the kernels only copy what PyTorch computed ({_names(trial.in_pytorch)})")
+        raise Failed(
+            "cheat", f"kernel_result_unused: the kernels only copy what PyTorch computed ({_names(trial.in_pytorch)})"
+        )
 
 
 def _coverage(reference: list[str], before: Counter[str], after: Counter[str], trial: Trial) -> str:

@@ -16,7 +16,9 @@ def check(trial: Trial) -> Check:
     try:
         values.judge(trial, case, trial.call(case, fill=True))
     except Failed:
-        text = f"line {line}: the result depends on masked lanes of a load without `other`, which Triton leaves undefined"
+        text = (
+            f"line {line}: the result depends on masked lanes of a load without `other`, which Triton leaves undefined"
+        )
         trial.warn(text)
         return Check("memory", "warn", text)
     return Check("memory", "pass", "in bounds, no races")

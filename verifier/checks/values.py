@@ -51,7 +51,9 @@ def one(trial: Trial, case: Case, reverse: bool = False) -> None:
     except Failed as failure:
         if reverse and failure.code in ("value_mismatch", "nan_output", "runtime_error", "input_mutation"):
             judge(trial, case, trial.call(case))
-            raise Failed("race", f"the result depends on the order in which programs run: reversed, {failure.message}") from failure
+            raise Failed(
+                "race", f"the result depends on the order in which programs run: reversed, {failure.message}"
+            ) from failure
         raise
 
 

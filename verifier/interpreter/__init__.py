@@ -12,11 +12,11 @@ __all__ = ["Memory", "OutOfBounds", "install"]
 
 def install() -> Memory:
     """Repair the installed interpreter in this process and return the watch over its memory accesses."""
-    from verifier.interpreter import bfloat16, language, libdevice
+    from verifier.interpreter import bfloat16, hooks, language, libdevice
 
     language.repair()
     bfloat16.repair()
     libdevice.repair()
     memory = Memory()
-    memory.install()
+    hooks.install(memory)
     return memory

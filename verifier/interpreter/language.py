@@ -1,4 +1,4 @@
-"""Smaller faults of the interpreter: names it lends to the kernel, its search for `def`, precisions, autotuning, argmax.
+"""Smaller faults of the interpreter: names lent to the kernel, its search for `def`, precisions, autotuning, argmax.
 
 Each repair makes the interpreter behave as the compiler does, on every supported Triton.
 """

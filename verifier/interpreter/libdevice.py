@@ -34,18 +34,52 @@ _IN_TORCH = {
 }
 _STAND_INS: dict[str, Callable[..., Any]] = {
     **_IN_TORCH,
-    "fabs": np.abs, "erfinv": _of(torch.special.erfinv), "fmod": np.fmod, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum,
-    "max": np.maximum, "rint": np.rint, "nearbyint": np.rint, "cbrt": np.cbrt, "exp10": lambda x: np.power(10.0, x),
-    "round": lambda x: np.where(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x), "fma": lambda x, y, z: x * y + z,
-    "isnand": np.isnan, "isinfd": np.isinf, "finite": np.isfinite, "isfinited": np.isfinite, "fdim": lambda x, y: np.maximum(x - y, 0.0),
-    "fast_exp": np.exp, "fast_log": np.log, "fast_log2": np.log2, "fast_sin": np.sin, "fast_cos": np.cos, "fast_tan": np.tan,
-    "fast_pow": np.power, "fast_fdivide": np.divide, "fast_exp10": lambda x: np.power(10.0, x), "fast_log10": np.log10,
-    "frcp_rn": lambda x: 1.0 / x, "fsqrt_rn": np.sqrt, "frsqrt_rn": lambda x: 1.0 / np.sqrt(x), "sinpi": lambda x: np.sin(np.pi * x),
-    "cospi": lambda x: np.cos(np.pi * x), "saturate": lambda x: np.clip(x, 0.0, 1.0), "tgamma": _of(lambda x: torch.lgamma(x).exp()),
-    "normcdf": _of(torch.special.ndtr), "normcdfinv": _of(torch.special.ndtri), "j0": _of(torch.special.bessel_j0),
-    "j1": _of(torch.special.bessel_j1), "y0": _of(torch.special.bessel_y0), "y1": _of(torch.special.bessel_y1),
-    "cyl_bessel_i0": _of(torch.special.i0), "cyl_bessel_i1": _of(torch.special.i1), "erfcx": _of(torch.special.erfcx),
-    "erfcinv": _of(lambda x: torch.special.erfinv(1.0 - x)), "nan": lambda x: np.full_like(x, np.nan),
+    "fabs": np.abs,
+    "erfinv": _of(torch.special.erfinv),
+    "fmod": np.fmod,
+    "fmin": np.fmin,
+    "fmax": np.fmax,
+    "min": np.minimum,
+    "max": np.maximum,
+    "rint": np.rint,
+    "nearbyint": np.rint,
+    "cbrt": np.cbrt,
+    "exp10": lambda x: np.power(10.0, x),
+    "round": lambda x: np.where(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x),
+    "fma": lambda x, y, z: x * y + z,
+    "isnand": np.isnan,
+    "isinfd": np.isinf,
+    "finite": np.isfinite,
+    "isfinited": np.isfinite,
+    "fdim": lambda x, y: np.maximum(x - y, 0.0),
+    "fast_exp": np.exp,
+    "fast_log": np.log,
+    "fast_log2": np.log2,
+    "fast_sin": np.sin,
+    "fast_cos": np.cos,
+    "fast_tan": np.tan,
+    "fast_pow": np.power,
+    "fast_fdivide": np.divide,
+    "fast_exp10": lambda x: np.power(10.0, x),
+    "fast_log10": np.log10,
+    "frcp_rn": lambda x: 1.0 / x,
+    "fsqrt_rn": np.sqrt,
+    "frsqrt_rn": lambda x: 1.0 / np.sqrt(x),
+    "sinpi": lambda x: np.sin(np.pi * x),
+    "cospi": lambda x: np.cos(np.pi * x),
+    "saturate": lambda x: np.clip(x, 0.0, 1.0),
+    "tgamma": _of(lambda x: torch.lgamma(x).exp()),
+    "normcdf": _of(torch.special.ndtr),
+    "normcdfinv": _of(torch.special.ndtri),
+    "j0": _of(torch.special.bessel_j0),
+    "j1": _of(torch.special.bessel_j1),
+    "y0": _of(torch.special.bessel_y0),
+    "y1": _of(torch.special.bessel_y1),
+    "cyl_bessel_i0": _of(torch.special.i0),
+    "cyl_bessel_i1": _of(torch.special.i1),
+    "erfcx": _of(torch.special.erfcx),
+    "erfcinv": _of(lambda x: torch.special.erfinv(1.0 - x)),
+    "nan": lambda x: np.full_like(x, np.nan),
 }
 
 
@@ -64,7 +98,9 @@ def repair() -> None:
     from triton.language.extra import libdevice
     from triton.runtime import interpreter as it
 
-    def create_extern_elementwise(b: Any, lib: str, path: str, symbol: str, args: list[Any], ret: Any, pure: bool) -> Any:
+    def create_extern_elementwise(
+        b: Any, lib: str, path: str, symbol: str, args: list[Any], ret: Any, pure: bool
+    ) -> Any:
         function = stand_in(symbol)
         with np.errstate(all="ignore"), _disable_current_modes():  # not an operation of the candidate's
             values = function(*(np.asarray(arg.data, dtype=np.float64) for arg in args))
