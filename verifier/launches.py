@@ -133,11 +133,15 @@ def _describe(kernel: Any, named: dict[str, Any]) -> Launch:
     function = kernel.fn
     params = {name: _kind(named[name], name in constexprs(kernel)) for name in kernel.arg_names if name in named}
     options = {
-        name: value for name, value in named.items()
+        name: value
+        for name, value in named.items()
         if name in ("num_warps", "num_stages", "num_ctas", "maxnreg") and name not in kernel.arg_names
     }
     return Launch(
-        function.__name__, function.__qualname__, [{"name": n, **p} for n, p in params.items()], options,
+        function.__name__,
+        function.__qualname__,
+        [{"name": n, **p} for n, p in params.items()],
+        options,
         threading.current_thread() is threading.main_thread(),
     )
 
@@ -162,7 +166,11 @@ def _kind(value: Any, constexpr: bool) -> dict[str, Any]:
         name = getattr(getattr(value, "fn", value), "__qualname__", None)
         return {"kind": "function", "value": name} if name else {"kind": "other", "value": type(value).__name__}
     if isinstance(value, torch.Tensor):
-        return {"kind": "pointer", "dtype": str(value.dtype).removeprefix("torch."), "aligned": value.data_ptr() % 16 == 0}
+        return {
+            "kind": "pointer",
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "aligned": value.data_ptr() % 16 == 0,
+        }
     if value is None or isinstance(value, (bool, int, float)):
         return {"kind": "scalar", "type": type(value).__name__, "value": value}
     return {"kind": "other", "value": type(value).__name__}

@@ -52,7 +52,9 @@ def load_kernel(path: Path) -> types.ModuleType:
     except BaseException as error:
         raise refusal(error, str(path), "loading the kernel file") from error
     if not isinstance(getattr(module, ENTRY, None), type):
-        classes = [name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == path.stem]
+        classes = [
+            name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == path.stem
+        ]
         found = f"it defines {', '.join(classes)}" if classes else "it defines no class"
         raise Refused("no_modelnew", clean(f"the file defines no class {ENTRY}: {found}"))
     return module
@@ -67,7 +69,9 @@ def build(module: types.ModuleType, problem: types.ModuleType, seed: int, file: 
     try:
         inspect.signature(entry).bind(*args, **kwargs)
     except TypeError as error:
-        raise Refused("signature_mismatch", clean(f"{ENTRY}'s constructor does not take the module's arguments: {error}")) from error
+        raise Refused(
+            "signature_mismatch", clean(f"{ENTRY}'s constructor does not take the module's arguments: {error}")
+        ) from error
     try:
         cases.seed_all(seed)
         with without_gpu.CpuForCuda() if device == "cpu" else cases.no_stdin():
@@ -83,7 +87,9 @@ def refusal(error: BaseException, file: str, doing: str) -> Refused:
     line = kernel_line(error, file)
     where = f", line {line}" if line else ""
     trace = "".join(traceback.format_exception(error, limit=-12))[-TRACE_LIMIT:]
-    return Refused(code, clean(f"{doing}{where}: {text}"), line, "\n".join(clean(row, 400) for row in trace.splitlines()))
+    return Refused(
+        code, clean(f"{doing}{where}: {text}"), line, "\n".join(clean(row, 400) for row in trace.splitlines())
+    )
 
 
 def _code(error: BaseException) -> tuple[str, str]:
@@ -99,7 +105,12 @@ def _code(error: BaseException) -> tuple[str, str]:
         return "out_of_bounds", str(next(cause for cause in causes if isinstance(cause, OutOfBounds)))
     if "NotInterpretable" in names or without_gpu.needs_gpu(text):
         return "not_interpretable", str(deepest)
-    if isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text or "can't allocate" in text:
+    if (
+        isinstance(error, MemoryError)
+        or "not enough memory" in text
+        or "out of memory" in text
+        or "can't allocate" in text
+    ):
         return "memory_limit", text
     if names & {"OutOfResources", "PTXASError"}:
         return "gpu_resources", text

@@ -25,22 +25,84 @@ class _Machine:
     calls: dict[str, int]
 
 
-_X86_64 = _Machine(0xC000003E, {
-    "socket": 41, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "kill": 62, "ptrace": 101, "setrlimit": 160,
-    "chroot": 161, "mount": 165, "umount2": 166, "reboot": 169, "init_module": 175, "tkill": 200, "tgkill": 234,
-    "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298, "prlimit64": 302,
-    "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "bpf": 321, "execveat": 322,
-    "userfaultfd": 323, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
-})
-_AARCH64 = _Machine(0xC00000B7, {
-    "socket": 198, "clone": 220, "execve": 221, "kill": 129, "ptrace": 117, "setrlimit": 164, "chroot": 51, "mount": 40,
-    "umount2": 39, "reboot": 142, "init_module": 105, "tkill": 130, "tgkill": 131, "add_key": 217, "request_key": 218,
-    "keyctl": 219, "unshare": 97, "perf_event_open": 241, "prlimit64": 261, "setns": 268, "process_vm_readv": 270,
-    "process_vm_writev": 271, "finit_module": 273, "bpf": 280, "execveat": 281, "userfaultfd": 282,
-    "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
-})
-_EVERYWHERE = {"pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
-               "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442}
+_X86_64 = _Machine(
+    0xC000003E,
+    {
+        "socket": 41,
+        "clone": 56,
+        "fork": 57,
+        "vfork": 58,
+        "execve": 59,
+        "kill": 62,
+        "ptrace": 101,
+        "setrlimit": 160,
+        "chroot": 161,
+        "mount": 165,
+        "umount2": 166,
+        "reboot": 169,
+        "init_module": 175,
+        "tkill": 200,
+        "tgkill": 234,
+        "add_key": 248,
+        "request_key": 249,
+        "keyctl": 250,
+        "unshare": 272,
+        "perf_event_open": 298,
+        "prlimit64": 302,
+        "setns": 308,
+        "process_vm_readv": 310,
+        "process_vm_writev": 311,
+        "finit_module": 313,
+        "bpf": 321,
+        "execveat": 322,
+        "userfaultfd": 323,
+        "rt_sigqueueinfo": 129,
+        "rt_tgsigqueueinfo": 297,
+    },
+)
+_AARCH64 = _Machine(
+    0xC00000B7,
+    {
+        "socket": 198,
+        "clone": 220,
+        "execve": 221,
+        "kill": 129,
+        "ptrace": 117,
+        "setrlimit": 164,
+        "chroot": 51,
+        "mount": 40,
+        "umount2": 39,
+        "reboot": 142,
+        "init_module": 105,
+        "tkill": 130,
+        "tgkill": 131,
+        "add_key": 217,
+        "request_key": 218,
+        "keyctl": 219,
+        "unshare": 97,
+        "perf_event_open": 241,
+        "prlimit64": 261,
+        "setns": 268,
+        "process_vm_readv": 270,
+        "process_vm_writev": 271,
+        "finit_module": 273,
+        "bpf": 280,
+        "execveat": 281,
+        "userfaultfd": 282,
+        "rt_sigqueueinfo": 138,
+        "rt_tgsigqueueinfo": 240,
+    },
+)
+_EVERYWHERE = {
+    "pidfd_send_signal": 424,
+    "io_uring_setup": 425,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "pidfd_open": 434,
+    "pidfd_getfd": 438,
+    "mount_setattr": 442,
+}
 _CLONE3 = 435
 _PROGRAMS = {"execve", "execveat", "fork", "vfork", "clone", "clone3"}
 
@@ -75,9 +137,17 @@ def _rule(name: str, number: int, own: int) -> list[bytes]:
     if name in ("kill", "tgkill"):  # itself only
         return _when(number, [_op(_LOAD, _ARG0_LOW), _op(_JUMP_EQ, own, 0, 1), allow, refuse])
     if name == "prlimit64":  # reading only: no new limit given
-        return _when(number, [
-            _op(_LOAD, _ARG2_LOW), _op(_JUMP_EQ, 0, 0, 3), _op(_LOAD, _ARG2_HIGH), _op(_JUMP_EQ, 0, 0, 1), allow, refuse,
-        ])
+        return _when(
+            number,
+            [
+                _op(_LOAD, _ARG2_LOW),
+                _op(_JUMP_EQ, 0, 0, 3),
+                _op(_LOAD, _ARG2_HIGH),
+                _op(_JUMP_EQ, 0, 0, 1),
+                allow,
+                refuse,
+            ],
+        )
     return _when(number, [refuse])
 
 
