@@ -6,8 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,27 +74,19 @@ def exit_code(told: dict[str, Any]) -> int:
 
 def _work(settings: Settings, files: list[Path], results: dict[Path, Result]) -> bool:
     """Fill `results`; return whether Ctrl-C ended it, with what was done by then kept."""
-    with ExitStack() as stack:
-        keep = stack.enter_context(output(settings))
-        advance = stack.enter_context(_progress(len(files), settings))
-        crew = stack.enter_context(Crew(settings))
-        jobs = 1 if settings.options.in_process else settings.jobs
-        pool = ThreadPoolExecutor(jobs)
-        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        futures: dict[Future[Turn], Path] = {pool.submit(crew.convert, file): file for file in files}
+    crew = Crew(settings)
+    with output(settings) as keep, _progress(len(files), settings) as advance:
         try:
-            for future in as_completed(futures):
-                file, turn = futures[future], future.result()
+            for file, turn in crew.results(files):
                 results[file] = _place(file) | turn.to_dict()
                 if is_lasting(turn):
                     keep(key(settings, file), results[file])
                 advance(results[file])
                 if turn.error and turn.error.exit_code == NO_BACKEND:
-                    break  # the next problem would meet the same
+                    return False  # the next problem would meet the same
         except KeyboardInterrupt:
             return True
-        finally:
-            crew.close()
+    crew.close()
     return False
 
 

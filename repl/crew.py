@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,26 +20,38 @@ from verifier import Verifier
 
 
 class Crew:
-    """A verifier and a backend for each thread, opened at its first problem."""
+    """Daemon threads over one list of problems: a run that is given up leaves them, and their children, to its end."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._stop = settings, threading.Event()
+        self._settings = settings
         self._mine = threading.local()
         self._stack, self._lock = ExitStack(), threading.Lock()
 
-    def __enter__(self) -> Crew:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def results(self, files: Sequence[Path]) -> Iterator[tuple[Path, Turn]]:
+        """Yield each problem with what became of it, in the order in which they end."""
+        waiting: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[Path, Turn]] = queue.SimpleQueue()
+        for file in files:
+            waiting.put(file)
+        jobs = 1 if self._settings.options.in_process else self._settings.jobs
+        for _ in range(min(jobs, len(files))):
+            threading.Thread(target=self._work, args=(waiting, done), daemon=True).start()
+        for _ in files:
+            yield done.get()
 
     def close(self) -> None:
-        """End what runs: the threads' conversions end with their children."""
-        self._stop.set()
-        with self._lock:
-            self._stack.close()
+        """End the verifiers and backends, once every problem is done."""
+        self._stack.close()
 
-    def convert(self, file: Path) -> Turn:
+    def _work(self, waiting: queue.SimpleQueue[Path], done: queue.SimpleQueue[tuple[Path, Turn]]) -> None:
+        while True:
+            try:
+                file = waiting.get_nowait()
+            except queue.Empty:
+                return
+            done.put((file, self._convert(file)))
+
+    def _convert(self, file: Path) -> Turn:
         """Convert one problem; what goes wrong is in the turn."""
         problem = None
         try:
@@ -46,13 +60,11 @@ class Crew:
             for event in convert(problem, backend, verifier, self._settings.options):
                 if isinstance(event, Finished):
                     return event.turn
-            return Turn(problem, error=Trouble("interrupted", "interrupted"))
         except Unreadable as fault:
             return Turn(error=fault.trouble)
         except Exception as fault:
-            if self._stop.is_set():  # its children were taken away: no fault of the problem
-                return Turn(problem, error=Trouble("interrupted", "interrupted"))
             return Turn(problem, error=trouble_of(fault) or unexpected(fault))
+        return Turn(problem, error=Trouble("internal_error", "the conversion ended without a result"))
 
     def _parts(self) -> tuple[Backend, Verifier]:
         if not hasattr(self._mine, "parts"):

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -62,9 +63,9 @@ def labelled(turn: Turn) -> str:
 
 
 def unexpected(fault: Exception) -> Trouble:
-    """Tell of an error of our own in one line; KERNELLLM_DEBUG=1 raises it instead."""
+    """Tell of an error of our own in one line; KERNELLLM_DEBUG=1 prints the traceback as well."""
     if os.environ.get("KERNELLLM_DEBUG"):
-        raise fault
+        traceback.print_exception(fault)
     message = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
     return Trouble("internal_error", message, "this is a fault of kernelllm; KERNELLLM_DEBUG=1 shows where")
 
