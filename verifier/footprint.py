@@ -156,9 +156,32 @@ def _look(source: str, entry: str, shadow: str) -> Footprint:
     )
 
 
+class _Blank(TorchDispatchMode):
+    """Answers random draws on the meta device itself: torch's own way there imports torch._dynamo, over a second."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, kwargs = func._schema.name.rpartition("::")[2], kwargs or {}
+        if name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
+            return args[0]
+        if name in ("rand", "randn", "randint", "randperm"):
+            size = [args[0]] if name == "randperm" else next(a for a in args if isinstance(a, (list, tuple)))
+            dtype = kwargs.get("dtype") or (torch.int64 if name.startswith(("randi", "randp")) else None)
+            return torch.empty(size, dtype=dtype, device="meta")
+        if name in ("rand_like", "randn_like", "randint_like", "bernoulli"):
+            return torch.empty_like(args[0], dtype=kwargs.get("dtype"))
+        return func(*args, **kwargs)
+
+
 @contextmanager
 def _meta() -> Iterator[None]:
-    with torch.device("meta"):
+    with torch.device("meta"), _Blank():
         yield
 
 
