@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from verifier import cases, literals, shrink
+from verifier import cases, literals
 from verifier.checks import gpu, parameters, parses, repeats, triton_work, undefined, values
 from verifier.children import Limits
 from verifier.containment import Contained, InProcess
@@ -26,7 +25,6 @@ from verifier.verdict import Check, Verdict
 LOAD_SECONDS = {"cpu": 20.0, "cuda": 60.0}
 CALL_SECONDS = {"cpu": 15.0, "cuda": 120.0}
 CASE_SECONDS = 1.0
-SMALL_ELEMENTS = 100_000
 COMPILE_LIMITS = Limits(memory=4 << 30, cpu_seconds=120)
 
 
@@ -169,26 +167,10 @@ class Judge:
         key = (problem.source, problem.entry, device, seed)
         if self._known is None or self._known[0] != key:
             self._known = None  # free the last one first
-            large = device == "cpu" and not _surely_small(problem)
-            small = shrink.shrink(problem, _runs) if large else shrink.Shrunk(problem)
             secret = seed if seed is not None else secrets.randbits(48)  # nobody can prepare answers for it
-            reference = Reference(small.problem, device, secret)
-            self._known = key, Known(problem, reference, small.text, dict(small.literals), [])
+            reference = Reference.open(problem, device, secret)
+            self._known = key, Known(problem, reference, reference.shrunk, dict(reference.literals), [])
         return self._known[1]
-
-
-def _surely_small(problem: Problem) -> bool:
-    """Whether no tensor can be large, by the numbers in the text: then nothing need be estimated."""
-    return math.prod(sorted(site.value for site in literals.sites(problem.source))[-4:]) < SMALL_ELEMENTS
-
-
-def _runs(problem: Problem) -> bool:
-    """Whether a shrunk problem still runs for real."""
-    try:
-        Reference(problem, "cpu", 1)
-    except VerificationError:
-        return False
-    return True
 
 
 def device_of(wanted: str) -> str:
