@@ -74,7 +74,7 @@ def parse(arguments: list[str]) -> Settings:
         ),
         json=chosen.json,
         plain=chosen.plain,
-        theme=chosen.theme,
+        theme=_theme(chosen.theme),
         output=getattr(chosen, "output", None),
         jobs=getattr(chosen, "jobs", 2),
     )
@@ -105,6 +105,17 @@ def _paths(command: str, chosen: argparse.Namespace) -> list[str]:
     if command == "bench":
         return list(chosen.problems)
     return [chosen.file] if chosen.file is not None else []
+
+
+def _theme(name: str | None) -> str | None:
+    if name is not None:
+        from repl.highlight import UnknownTheme, prompt_style  # pygments is only wanted with a theme
+
+        try:
+            prompt_style(name)
+        except UnknownTheme as fault:
+            raise UsageError(str(fault), "pygmentize -L styles lists them") from None
+    return name
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,8 +1,9 @@
-"""The prompt: keys, when a paste is complete, toolbar, history, completion. prompt_toolkit lives here and in keyboard.py only."""
+"""The prompt: keys, when a paste is complete, toolbar, completion. prompt_toolkit lives here and in keyboard.py."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer
 from prompt_toolkit.output import Output
+from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
@@ -28,6 +30,9 @@ from repl.reading import GAP, Arrival, Arrivals, is_command, on_enter, toolbar
 
 PROMPT = "› "
 FOLD_LINES = 30
+UNANSWERED = 0.9
+"""A prompt ends with waiting up to 1 s for the terminal to say where its cursor is; in vain once is enough."""
+
 Complete = Callable[[str], Iterable[tuple[str, str, str]]]
 """Words for the text before the cursor: (the word to insert, what it replaces, what it is)."""
 
@@ -50,6 +55,7 @@ class Editor:
         self._idle = idle
         self._notice = ""
         self._arrivals = Arrivals()
+        self._sent = time.monotonic()
         self.folds = False
         """Whether the last submission was wiped from the screen, to be shown as one row."""
         self._lexer: Lexer | None = None
@@ -83,12 +89,15 @@ class Editor:
     def _buffer(self) -> Buffer:
         return self._session.default_buffer
 
-    def read(self, text: str = "") -> str:
+    def read(self) -> str:
         """Return what the person submits; raise EOFError when they leave."""
         self._arrivals = Arrivals()
         self._session.app.erase_when_done = self.folds = False
+        text = self._session.prompt()
+        if time.monotonic() - self._sent > UNANSWERED:
+            self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
         # A lone surrogate stands for a byte that was no UTF-8: nothing after the prompt could encode it.
-        return self._session.prompt(default=text).encode("utf-8", "replace").decode("utf-8")
+        return text.encode("utf-8", "replace").decode("utf-8")
 
     def _rendered(self, _app: object) -> None:
         if self._ready:
@@ -193,6 +202,7 @@ class Editor:
         if self.folds and drawn and drawn.height >= size.rows:
             # Erased from its first cell on, a full screen would be kept as history by tmux; from the second, not.
             self._session.output.write_raw("\x1b7\x1b[1;2H\x1b[1K\x1b[J\x1b8")
+        self._sent = time.monotonic()
         buffer.validate_and_handle()
 
 

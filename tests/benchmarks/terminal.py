@@ -1,6 +1,7 @@
 """How the prompt feels, in numbers: time to prompt, key echo, cost of streaming, memory over many turns.
 
-`python -m tests.benchmarks.terminal` prints each with its budget; it needs a pty and no torch.
+`python -m tests.benchmarks.terminal` prints each with its budget. Time and echo are those of the real program, which
+imports torch in a child meanwhile; the rest runs with a fake backend.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -36,10 +38,11 @@ def get_init_inputs():
     return []"""
 
 
-def start(mode: str = "quick") -> pexpect.spawn:
-    """Start the prompt with a fake backend on a pty."""
-    arguments = ["-m", "tests.repl.fake", mode]
-    child = pexpect.spawn(sys.executable, arguments, cwd=str(ROOT), dimensions=(24, 80), encoding="utf-8", timeout=30)
+def start(*arguments: str) -> pexpect.spawn:
+    """Start a program of the repository on a pty, with a state folder of its own."""
+    child = pexpect.spawn(
+        sys.executable, list(arguments), cwd=str(ROOT), dimensions=(24, 80), encoding="utf-8", timeout=30
+    )
     child.delaybeforesend = None  # pexpect's own 50 ms would be measured as ours
     return child
 
@@ -47,7 +50,7 @@ def start(mode: str = "quick") -> pexpect.spawn:
 def time_to_prompt() -> float:
     """Seconds from the start of the process to the prompt's first bytes."""
     began = time.perf_counter()
-    child = start()
+    child = start("kernelllm.py")
     child.expect("›")
     seconds = time.perf_counter() - began
     child.close(force=True)
@@ -56,7 +59,7 @@ def time_to_prompt() -> float:
 
 def key_echo(keys: int = 150) -> list[float]:
     """Seconds from a key to its echo, one after another, from the first prompt on."""
-    child = start()
+    child = start("kernelllm.py")
     child.expect("paste an")
     delays = []
     for number in range(keys):
@@ -86,7 +89,7 @@ def stream_cpu(seconds: float = 5.0, lines: int = 75) -> float:
 
 def memory(turns: int = 50) -> tuple[int, int]:
     """Resident kilobytes of the terminal's process after five turns and after all of them."""
-    child = start()
+    child = start("-m", "tests.repl.fake", "quick")
     child.expect("›")
     early = 0
     for turn in range(turns):
@@ -109,6 +112,13 @@ def resident(pid: int) -> int:
 
 def main() -> None:
     """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        measure()
+
+
+def measure() -> None:
+    """Print each number beside its budget."""
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
     starts = [time_to_prompt() for _ in range(7)]
     print(f"prompt       {statistics.median(starts):.3f} s (best {min(starts):.3f})   budget 0.4 s")
