@@ -5,7 +5,6 @@ Pasted code is executed here, in a child process, first on tensors without data.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,11 +12,11 @@ from dataclasses import dataclass, field, fields, replace
 from verifier import literals
 from verifier.errors import VerificationError
 from verifier.footprint import Footprint, look
+from verifier.glance import surely_small
 from verifier.problem import Problem
 from verifier.scaling import CAPS, SMALLEST, ways
 
 FAILS, POOR, GOOD = range(3)
-SURELY_SMALL = 40_000  # product of the four largest integers
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,6 @@ class Shrunk:
         return literals.rewritten_kernel(source, self.literals, self.problem.source) if self.literals else source
 
 
-def surely_small(problem: Problem) -> bool:
-    """Tell by the numbers in the text whether no tensor can be large: then nothing need be looked at."""
-    try:
-        sizes = [site.value for site in literals.sites(problem.source) if site.value > 1]
-    except SyntaxError:
-        return True
-    return math.prod(sorted(sizes)[-4:]) <= SURELY_SMALL
-
-
 def needs(problem: Problem) -> int:
     """Estimate the bytes of one eager forward at full size, without allocating them."""
     return look(problem.source, problem.entry).bytes
@@ -87,7 +77,7 @@ def shrink(
 
     `works` runs a try for real and says whether it is GOOD, POOR (it runs and proves little) or FAILS.
     """
-    if surely_small(problem):
+    if surely_small(problem.source):
         return Shrunk(problem)
     try:
         original = look(problem.source, problem.entry)
