@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -88,14 +89,12 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_help_is_quick() -> None:
-    """--help answers in 0.2 s, the best of three, and lists the exit codes."""
-    times = []
-    for _ in range(3):
-        began = time.monotonic()
-        told = run("--help")
-        times.append(time.monotonic() - began)
+    """--help costs the processor less than 0.2 s, the whole process, and lists the exit codes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    told = run("--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert told.returncode == 0 and "130 interrupted" in told.stdout
-    assert min(times) < 0.2
+    assert (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime) < 0.2
 
 
 def test_a_verified_kernel_goes_to_stdout(files: Path) -> None:
@@ -142,6 +141,14 @@ def test_best_of_k(files: Path) -> None:
     (folder / "2.md").write_text(f"Better:\n```python\n{KERNEL}```\n")
     told = run(str(files / "problem.py"), "--backend", "recorded", "--model", str(folder), "-k", "2", "--no-speed")
     assert told.returncode == 0 and told.stdout == KERNEL
+
+
+def test_files_beside_the_user_are_not_imported(files: Path) -> None:
+    """A torch.py or random.py in the working directory is not taken for the real one."""
+    for name in ("torch.py", "triton.py", "random.py", "signal.py"):
+        (files / name).write_text("raise SystemExit('the wrong file was imported')\n")
+    told = run("verify", "problem.py", "kernel.py", "--no-speed", cwd=files)
+    assert told.returncode == 0, told.stderr
 
 
 BAD_INPUT = {
