@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from verifier.paste.characters import clean, decoded
+from verifier.paste.mends import read
 from verifier.paste.reading import complete
 from verifier.paste.refusal import NotAProblem
 from verifier.paste.sizes import parameter_names
-from verifier.paste.syntax import read
 
 __all__ = ["NotAProblem", "Problem"]
 

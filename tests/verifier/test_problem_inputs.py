@@ -164,3 +164,9 @@ def test_einops_is_written_out_where_it_is_not_installed(
     problem = Problem.parse(text)
     assert "import rearrange" not in problem.source and any("einops" in note for note in problem.notes)
     torch.testing.assert_close(run(problem), expected(torch.arange(60.0).reshape(2, 6, 5)))  # type: ignore[operator]
+
+
+def test_values_with_the_names_of_the_parameters_are_taken() -> None:
+    """`x = torch.randn(3, 7)` beside the class is meant for forward(x)."""
+    text = layer("d=7", "self.fc = nn.Linear(d, 2)", "return self.fc(x)") + "\n\nn = 3\nx = torch.randn(n, 7)\n"
+    assert run(Problem.parse(HEAD + text)).shape == (3, 2)

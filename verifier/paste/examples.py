@@ -53,7 +53,7 @@ def scripts(body: list[Statement]) -> Iterator[list[ast.stmt]]:
 
 def construction(body: list[Statement], name: str) -> Call | None:
     """Find where the paste constructs the class `name`."""
-    known = {n for s in body if s.defines or s.imports or isinstance(s.node, ast.Assign) for n in s.bound}
+    known = _known(body)
     for script in scripts(body):
         for index, node in enumerate(script):
             for call in _calls(node):
@@ -64,7 +64,7 @@ def construction(body: list[Statement], name: str) -> Call | None:
 
 def use(body: list[Statement], name: str, is_class: bool) -> Call | None:
     """Find where the paste calls an instance of the class, or the function, `name`."""
-    known = {n for s in body if s.defines or s.imports or isinstance(s.node, ast.Assign) for n in s.bound}
+    known = _known(body)
     for script in scripts(body):
         instances = set() if is_class else {name}
         for index, node in enumerate(script):
@@ -75,6 +75,23 @@ def use(body: list[Statement], name: str, is_class: bool) -> Call | None:
             if is_class and isinstance(node, ast.Assign) and _constructs(node.value, name):
                 instances |= {t.id for t in node.targets if isinstance(t, ast.Name)}
     return None
+
+
+def named(body: list[Statement], names: list[str]) -> Call | None:
+    """Find values that the script gives to the very names of the parameters."""
+    known = _known(body)
+    for script in scripts(body):
+        call = ast.Call(func=ast.Name("forward"), args=[ast.Name(name, ctx=ast.Load()) for name in names], keywords=[])
+        set_here = {
+            n.id for node in script for n in _head(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        if names and set(names) <= set_here and (found := _closed(script, call, known)) and found.before:
+            return found
+    return None
+
+
+def _known(body: list[Statement]) -> set[str]:
+    return {n for s in body if s.defines or s.imports or isinstance(s.node, ast.Assign) for n in s.bound}
 
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -67,6 +67,7 @@ def _arguments(
 ) -> tuple[str, list[str]]:
     names = sizes.parameter_names(module.forward)
     call = examples.use(body, module.name, is_class=True) or _wrapped_use(body, module)
+    call = call or examples.named(body, sizes.required_names(module.forward))
     texts = call.positional(names) if call else None
     if call and texts is not None:
         shown = f"[{', '.join(texts)}]"
