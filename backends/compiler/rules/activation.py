@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, call, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.arithmetic import clamped, elements, needs_float32
+from backends.compiler.rules.bound import clamped
+from backends.compiler.rules.operand import elements, needs_float32
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -171,7 +171,7 @@ def log_sigmoid(builder: Builder, self: Value) -> Value:
 
 
 @rule("dropout.default", "dropout_.default", "alpha_dropout.default", "feature_dropout.default")
-def dropout(builder: Builder, input: Value, p: float, train: bool) -> Value:  # noqa: A002
+def dropout(builder: Builder, input: Value, p: float, train: bool) -> Value:
     if train and p != 0:
         raise Declined("random numbers keep PyTorch's order")
     return input

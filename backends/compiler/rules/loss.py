@@ -11,7 +11,7 @@ from backends.compiler.expression import Expr, binary, call, cast, compute_dtype
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.activation import relu_of
-from backends.compiler.rules.arithmetic import elements, needs_float32
+from backends.compiler.rules.operand import elements, needs_float32
 from backends.compiler.rules.reduction import dims_of, finish, norm_of, read, total
 from backends.compiler.rules.softmax import shifted_exp_sum
 

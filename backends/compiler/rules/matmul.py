@@ -10,7 +10,7 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import compute_dtype
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.arithmetic import elements
+from backends.compiler.rules.operand import elements
 from backends.compiler.rules.reduction import finish, read
 
 PRODUCTS = (torch.float32, torch.float16, torch.bfloat16)
@@ -24,7 +24,7 @@ def product(builder: Builder, label: str, a: Value, b: Value, *, b_is_nk: bool =
 
 
 @rule("linear.default")
-def linear(builder: Builder, input: Value, weight: Value, bias: Value | None) -> Value:  # noqa: A002
+def linear(builder: Builder, input: Value, weight: Value, bias: Value | None) -> Value:
     if len(input.shape) < 2 or len(weight.shape) != 2:
         raise Declined("linear of a vector")
     y = product(builder, "linear", input, weight, b_is_nk=True)

@@ -35,7 +35,7 @@ def _needs_elements(x: Value) -> None:
 
 @rule("layer_norm.default")
 def layer_norm(
-    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None,  # noqa: A002
+    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None,
     bias: Value | None, eps: Any, cudnn_enable: bool,
 ) -> Value:
     _needs_elements(input)
@@ -45,7 +45,7 @@ def layer_norm(
 
 @rule("rms_norm.default")
 def rms_norm(
-    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None, eps: Any  # noqa: A002
+    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None, eps: Any
 ) -> Value:
     _needs_elements(input)
     dims = list(range(len(input.shape) - len(normalized_shape), len(input.shape)))
@@ -61,7 +61,7 @@ def rms_norm(
 
 @rule("group_norm.default")
 def group_norm(
-    builder: Builder, input: Value, num_groups: Any, weight: Value | None, bias: Value | None,  # noqa: A002
+    builder: Builder, input: Value, num_groups: Any, weight: Value | None, bias: Value | None,
     eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
@@ -84,7 +84,7 @@ def group_norm(
 
 @rule("instance_norm.default")
 def instance_norm(
-    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,  # noqa: A002
+    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
     running_var: Value | None, use_input_stats: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
@@ -107,7 +107,7 @@ def over_channels(builder: Builder, state: Value | None, tail: int) -> Value | N
 
 @rule("batch_norm.default")
 def batch_norm(
-    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,  # noqa: A002
+    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
     running_var: Value | None, training: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)

@@ -11,7 +11,9 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, Ref, binary, call, cast, compute_dtype, equal, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.arithmetic import convert, needs_float32, number, power
+from backends.compiler.rules.cast import convert
+from backends.compiler.rules.operand import needs_float32, number
+from backends.compiler.rules.power import power
 
 
 def dims_of(x: Value, dim: Any) -> list[int]:
@@ -182,7 +184,7 @@ def logsumexp(builder: Builder, self: Value, dim: Any, keepdim: bool) -> Value:
 
 
 @rule("linalg_vector_norm.default")
-def vector_norm(builder: Builder, self: Value, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Value:  # noqa: A002
+def vector_norm(builder: Builder, self: Value, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Value:
     if dtype is not None and dtype != self.dtype:
         raise Declined("vector_norm in another dtype")
     return norm_of(builder, self, number(builder, ord), dims_of(self, dim), keepdim)

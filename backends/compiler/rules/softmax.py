@@ -8,7 +8,8 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import call, compute_dtype
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.arithmetic import convert, needs_float32
+from backends.compiler.rules.cast import convert
+from backends.compiler.rules.operand import needs_float32
 from backends.compiler.rules.reduction import read
 
 

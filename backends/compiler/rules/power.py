@@ -1,0 +1,69 @@
+"""Powers and roots of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from backends.compiler.build import Builder
+from backends.compiler.expression import (
+    Expr,
+    Literal,
+    call,
+    equal,
+    where,
+)
+from backends.compiler.ir import Value
+from backends.compiler.rules import Declined, rule
+from backends.compiler.rules.operand import elements, needs_float32, number
+
+
+@rule("square.default")
+def square(builder: Builder, self: Value) -> Value:
+    (x,) = elements(builder, self)
+    return builder.pointwise("square", x * x)
+
+
+@rule("reciprocal.default")
+def reciprocal(builder: Builder, self: Value) -> Value:
+    return builder.pointwise("reciprocal", 1.0 / elements(builder, self)[0])
+
+
+@rule("pow.Tensor_Scalar", "pow_.Scalar")
+def power(builder: Builder, self: Value, exponent: Any) -> Value:
+    exponent = number(builder, exponent)
+    (x,) = elements(builder, self)
+    if float(exponent).is_integer() and 0 <= exponent <= 16:
+        return builder.pointwise("pow" if exponent != 2 else "square", _product(x, int(exponent)))
+    if not builder.dtype.is_floating_point or (builder.dtype == torch.float64 and abs(exponent) not in (0.5, 1)):
+        raise Declined(f"power {exponent}")
+    if float(exponent).is_integer() and -16 <= exponent < 0:
+        return builder.pointwise("pow", 1.0 / _product(x, -int(exponent)))
+    if exponent == 0.5:
+        return builder.pointwise("sqrt", call("sqrt", x))
+    if exponent == -0.5:
+        return builder.pointwise("rsqrt", 1.0 / call("sqrt", x))
+    if abs(exponent) > 8:
+        raise Declined(f"power {exponent}: exp(log(x) * p) is not accurate enough")
+    return builder.pointwise("pow", call("exp", call("log", x) * float(exponent)))
+
+
+def _product(x: Expr, times: int) -> Expr:
+    if times == 0:
+        return Literal(x.dtype, 1.0 if x.dtype.is_floating_point else 1)
+    half = _product(x, times // 2) if times > 1 else None
+    if half is None:
+        return x
+    return half * half if times % 2 == 0 else half * half * x
+
+
+@rule("hypot.default")
+def hypot(builder: Builder, self: Value, other: Value) -> Value:
+    needs_float32(builder)
+    x, y = (call("abs", operand) for operand in elements(builder, self, other))
+    high, low = call("maximum", x, y), call("minimum", x, y)
+    ratio = where(high > 0.0, low / high, low)  # scaled, so that squares neither overflow nor vanish
+    scaled = high * call("sqrt", 1.0 + ratio * ratio)
+    infinite = equal(high, float("inf")) | equal(low, float("inf"))
+    return builder.pointwise("hypot", where(infinite, call("maximum", high, low), scaled))

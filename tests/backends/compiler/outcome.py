@@ -1,0 +1,112 @@
+"""One problem through the compiler and Triton's interpreter, compared with PyTorch itself.
+
+Needs TRITON_INTERPRET=1 before triton is first imported, so it runs in processes of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from backends import NothingToConvert
+from backends.compiler.capture import load
+from backends.compiler.convert import convert
+
+RELATIVE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 2e-5, torch.float64: 1e-12}
+"""Of the value, and half of it again of the output's mean size: sums cancel."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a problem: right, declined (with the reason), wrong, crash, or skipped by PyTorch itself."""
+
+    kind: str
+    detail: str = ""
+
+
+def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
+    """Convert a problem, run the kernel on the inputs, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            reference = load(_written(Path(folder) / "reference.py", text)).Model()
+            expected = _run(reference, inputs)
+        except Exception as fault:
+            return Outcome("skipped", f"{type(fault).__name__}: {fault}")
+        try:
+            kernel = "".join(convert(text, "Model", Path(folder)))
+        except NothingToConvert as reason:
+            return Outcome("declined", reason.message)
+        except Exception as fault:
+            return Outcome("crash", _where(fault))
+        try:
+            found = _run(load(_written(Path(folder) / "kernel.py", kernel)).ModelNew(), inputs)
+        except Exception as fault:
+            return Outcome("crash", _where(fault))
+    return difference(expected, found)
+
+
+def difference(expected: Any, found: Any) -> Outcome:
+    """Compare structure, shapes, dtypes and values."""
+    (known, spec), (got, other) = pytree.tree_flatten(expected), pytree.tree_flatten(found)
+    if len(known) != len(got) or spec.num_leaves != other.num_leaves:
+        return Outcome("wrong", f"structure {other} for {spec}")
+    for want, have in zip(known, got, strict=True):
+        if fault := _leaf(want, have):
+            return Outcome("wrong", fault)
+    return Outcome("right")
+
+
+def _leaf(want: Any, have: Any) -> str:
+    if not isinstance(want, torch.Tensor):
+        return "" if want == have else f"{have} for {want}"
+    if want.shape != have.shape or want.dtype != have.dtype:
+        return f"{tuple(have.shape)} {have.dtype} for {tuple(want.shape)} {want.dtype}"
+    if want.is_complex() or not want.numel():
+        return "" if torch.equal(want, have) else "complex values"
+    if not want.is_floating_point():
+        return "" if torch.equal(want, have) else f"{int((want != have).sum())} of {want.numel()} differ"
+    return _floats(want.double(), have.double(), RELATIVE[want.dtype])
+
+
+def _floats(want: torch.Tensor, have: torch.Tensor, relative: float) -> str:
+    if not torch.equal(want.isnan(), have.isnan()):
+        return f"NaN in {int(have.isnan().sum())} places for {int(want.isnan().sum())}"
+    finite = want[want.isfinite()]
+    scale = finite.abs().mean() if finite.numel() else torch.zeros(())
+    gap = torch.where((want == have) | want.isnan(), 0.0, (want - have).abs())
+    bad = (gap > relative * (want.abs() + 0.5 * scale) + 1e-30) | gap.isnan()
+    worst = float((gap / (want.abs() + scale + 1e-30)).nan_to_num(posinf=9e9).max())
+    return f"{int(bad.sum())} of {bad.numel()} differ, by {worst:.1e}" if bad.any() else ""
+
+
+def _run(module: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    torch.manual_seed(0)
+    copies = pytree.tree_map(lambda leaf: _copy(leaf) if isinstance(leaf, torch.Tensor) else leaf, inputs)
+    with torch.no_grad():
+        return module(*copies)
+
+
+def _copy(x: torch.Tensor) -> torch.Tensor:
+    """Copy with the same strides; `clone` would close the gaps."""
+    if any(stride == 0 for stride in x.stride()):
+        return x.clone()
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _where(fault: BaseException) -> str:
+    deepest = fault.__cause__ or fault
+    frames = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(deepest.__traceback__)]
+    text = " ".join(str(deepest).split())[:200]
+    return f"{type(deepest).__name__}: {text} at {' < '.join(frames[::-1][:4])}"
