@@ -275,6 +275,11 @@ REFUSED = {
     "cut in a name": (CLEAN[: CLEAN.index("self.gate(x)") + 6], "truncated", 17),
     "cut below a def": (CLEAN[: CLEAN.index("get_inputs():") + 13], "truncated", 20),
     "cut before forward": (CLEAN[: CLEAN.index("    def forward")], "truncated", 6),
+    "cut inside the second class": (
+        CLEAN[: CLEAN.index("def get_inputs")] + "class Outer(nn.Module):\n    def __init__(self):\n        super().__init__()\n",
+        "truncated",
+        20,
+    ),
     "a misspelt base": (CLEAN.replace("nn.Module", "nn.Modul"), "reference_error", 6),
     "an undefined name": (CLEAN.replace("F.silu(h)", "swish(h)"), "reference_error", 17),
     "a question to the terminal": (CLEAN.replace("\n\n\nclass", "\nd = int(input())\n\n\nclass").replace("[10, 7]", "[d, 7]"), "reference_error", 4),

@@ -85,9 +85,14 @@ def misspelt(classes: dict[str, ModuleClass]) -> tuple[ModuleClass, str] | None:
     return None
 
 
+def is_able(module: ModuleClass) -> bool:
+    """Tell whether a module can be called: it has a forward, or inherits one from a layer of torch.nn."""
+    return module.forward is not None or not module.base.endswith((".Module", ".LightningModule"))
+
+
 def entry(classes: dict[str, ModuleClass], body: list[Statement]) -> tuple[ModuleClass, str]:
     """Choose the class to convert among those that can run, and say how if it was a choice."""
-    able = {n: m for n, m in classes.items() if m.forward or not m.base.endswith((".Module", ".LightningModule"))}
+    able = {name: module for name, module in classes.items() if is_able(module)}
     if "Model" in able or len(able) == 1:
         chosen = able.get("Model") or next(iter(able.values()))
         return chosen, ""

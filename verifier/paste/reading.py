@@ -149,18 +149,22 @@ def _chosen(
             f"Did you mean 'Module'? {module.name} inherits from it.",
             line,
         )
-    if not any(m.forward or not m.base.endswith((".Module", ".LightningModule")) for m in classes.values()):
-        module = list(classes.values())[-1]
-        ends = module.node is body[-1].node
-        line = lines.number(module.node.lineno)
-        raise NotAProblem(
-            "truncated" if ends else "not_pytorch",
-            f"class {module.name} has no forward" + (": the code seems to be cut off" if ends else ""),
-            "Paste the whole class." if ends else f"Give {module.name} a forward method.",
-            line,
-        )
+    _refuse_without_forward(lines, list(classes.values()), body)
     chosen, note = choose.entry(classes, body)
     return chosen, [note] if note else []
+
+
+def _refuse_without_forward(lines: Lines, classes: list[choose.ModuleClass], body: list[Statement]) -> None:
+    """Refuse when no class can be called, or when the text ends inside the class that nobody can call yet."""
+    last = classes[-1]
+    ends = last.node is body[-1].node and not choose.is_able(last)
+    if any(choose.is_able(module) for module in classes) and not ends:
+        return
+    line = lines.number(last.node.lineno)
+    message = f"class {last.name} has no forward"
+    if ends:
+        raise NotAProblem("truncated", f"{message}: the code seems to be cut off", "Paste the whole class.", line)
+    raise NotAProblem("not_pytorch", message, f"Give {last.name} a forward method.", line)
 
 
 def _devices(lines: Lines, keep: list[Statement]) -> rewrites.Rewrites:
