@@ -16,11 +16,11 @@ def extract(text: str) -> str | None:
     text = _without_reasoning(text.replace("\r\n", "\n"))
     blocks = [code for language, code in _blocks(text) if language in PYTHON]
     named = [code for code in blocks if MODEL.search(code)]
-    parsing = [code for code in named if _parses(code)]
+    parsing = [code for code in named if parses(code)]
     if parsing or named:
         return _with_earlier_kernels((parsing or named)[-1], blocks)
     head = _with_imports(re.split(r"^[ \t]*```", text, maxsplit=1, flags=re.M)[0])
-    if MODEL.search(head) and _parses(head):
+    if MODEL.search(head) and parses(head):
         return head  # only the closing fence arrived, or no fence at all
     bare = _longest_module(text)
     if bare:
@@ -48,7 +48,7 @@ def _with_earlier_kernels(code: str, blocks: list[str]) -> str:
     """A class that uses kernels shown in earlier blocks needs them in its file."""
     if "@triton.jit" in code:
         return code
-    earlier = [b for b in blocks[: blocks.index(code)] if "@triton.jit" in b and not MODEL.search(b) and _parses(b)]
+    earlier = [b for b in blocks[: blocks.index(code)] if "@triton.jit" in b and not MODEL.search(b) and parses(b)]
     return "\n".join([*earlier, code])
 
 
@@ -60,7 +60,7 @@ def _longest_module(text: str) -> str | None:
     lines = text[start.start() :].split("```")[0].rstrip().split("\n")
     for end in range(len(lines), 0, -1):
         code = _with_imports("\n".join(lines[:end]) + "\n")
-        if _parses(code):
+        if parses(code):
             return code if MODEL.search(code) else None
     return None
 
@@ -77,7 +77,8 @@ def _without_reasoning(text: str) -> str:
     return text.rsplit("</think>", 1)[-1]
 
 
-def _parses(code: str) -> bool:
+def parses(code: str) -> bool:
+    """Tell whether the text is Python."""
     try:
         ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):

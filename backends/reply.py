@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from backends import Chunk
-from backends.extract import FENCE, MODEL, PYTHON, extract
+from backends.extract import FENCE, MODEL, PYTHON, extract, parses
 
 _OPEN, _CLOSE = "<think>", "</think>"
 
@@ -53,7 +53,10 @@ class Splitter:
                 yield from self._sort(text)
         if self._line:
             yield from self._end_of_line("")
-        yield Chunk("final", extract("".join(self._whole)) or "")
+        kernel = extract("".join(self._whole)) or ""
+        yield Chunk("final", kernel)
+        if not cut and self._fence and self._is_code and not parses(kernel):
+            cut = "it ends in the middle of its code block"
         if cut:
             yield Chunk("cut", cut)
 

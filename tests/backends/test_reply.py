@@ -78,6 +78,12 @@ def test_cut_answer_says_so() -> None:
     assert joined(stream, "code") == "import torch\nclass Mod"
 
 
+def test_an_answer_that_ends_inside_its_block_was_cut() -> None:
+    """A model that stopped without a word about it is found out; a complete file without its last fence is not."""
+    assert list(chunks([ANSWER[:60]]))[-1] == Chunk("cut", "it ends in the middle of its code block")
+    assert list(chunks([ANSWER.removesuffix("```\nEnjoy.\n")]))[-1] == Chunk("final", KERNEL)
+
+
 def test_nested_longer_fence() -> None:
     """A fence of four backticks is not closed by three."""
     inner = KERNEL + 'DOC = """\n```\nusage\n```\n"""\n'
