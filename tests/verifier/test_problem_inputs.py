@@ -70,6 +70,9 @@ GUESSED = {
     "positions": layer(
         "d_model, max_len=500", "self.register_buffer('pe', torch.zeros(max_len, d_model).unsqueeze(0))", "return x + self.pe[:, : x.size(1)]"
     ),
+    "list of sizes": layer(
+        "dim, kernel_sizes", "self.c = nn.ModuleList([nn.Conv1d(dim, 4, k) for k in kernel_sizes])", "return [c(x) for c in self.c][0]"
+    ),
     "image": layer("*_", "pass", "b, c, h, w = x.shape; return x.mean((2, 3))"),
     "two layers deep": "class Net(nn.Module):\n"
     + INIT.format("dim")

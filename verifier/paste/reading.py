@@ -124,6 +124,8 @@ def _refuse_others(body: list[Statement], table: dict[str, str]) -> None:
 
 def _no_module(code: Code, body: list[Statement]) -> NotAProblem:
     hint = "Paste a class that inherits from torch.nn.Module and has a forward."
+    if any("diff" in note for note in code.lines.notes):
+        hint = "Paste the whole file: the diff shows only what is near its changes."
     for s in body:
         if isinstance(s.node, ast.FunctionDef) and [a.arg for a in s.node.args.args[:1]] == ["self"]:
             line = code.lines.number(s.node.lineno)
@@ -208,6 +210,8 @@ def _undefined(code: Code, keep: list[Statement], unknown: set[str]) -> tuple[No
     for line, certain, name in places:
         if certain:
             hint = f"Paste the definition of {name} too, or correct the name."
+            if any("diff" in note for note in code.lines.notes):
+                hint = "Paste the whole file: the diff shows only what is near its changes."
             where = code.lines.number(line)
             return NotAProblem("reference_error", f"'{name}' is defined nowhere in the paste", hint, where), []
     return None, [

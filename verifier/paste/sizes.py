@@ -126,7 +126,10 @@ def _one(
     if read and not kind.startswith(("int", "float", "str", "List", "Tuple")):
         return "SimpleNamespace(" + ", ".join(f"{attribute}={by_name(attribute)}" for attribute in read) + ")"
     compared = _compared_text(name, module.node)
-    return repr(compared) if compared is not None else by_name(name, kind)
+    if compared is not None:
+        return repr(compared)
+    guess = by_name(name, kind)
+    return f"[{guess}, {guess}]" if guess[0] != "[" and _is_iterated(name, module.node) else guess
 
 
 def _configuration(node: ast.ClassDef) -> str:
@@ -164,6 +167,16 @@ def _is_called(name: str, node: ast.ClassDef) -> bool:
 
 def _is_class_parameter(name: str, node: ast.ClassDef) -> bool:
     return any(isinstance(n, ast.Call) and dotted(n.func) == name for n in ast.walk(node))
+
+
+def _is_iterated(name: str, node: ast.ClassDef) -> bool:
+    """Tell `for k in name`, also through zip and enumerate, and `len(name)`."""
+    iterables = [n.iter for n in ast.walk(node) if isinstance(n, (ast.For, ast.comprehension))]
+    through = [
+        a for n in iterables if isinstance(n, ast.Call) and dotted(n.func) in ("zip", "enumerate") for a in n.args
+    ]
+    measured = [n.args[0] for n in ast.walk(node) if isinstance(n, ast.Call) and dotted(n.func) == "len" and n.args]
+    return any(dotted(n) == name for n in (*iterables, *through, *measured))
 
 
 def _compared_text(name: str, node: ast.ClassDef) -> str | None:
