@@ -45,9 +45,14 @@ def _unravel(place: int, shape: tuple[int, ...]) -> list[int]:
 
 
 def pattern(wrong: Tensor, known: Truth, got: Tensor, given: tuple[Tensor, ...] = ()) -> str:
-    """Name the pattern of the wrong elements, or return an empty string."""
+    """Name the pattern of the wrong elements, or return an empty string: the whole result first, then places."""
     want, have = widen(known.oracle), widen(got)
-    return _of_place(wrong) or _of_value(want, have, wrong) or _of_input(wrong, given)
+    whole = _of_value(want, have, wrong)
+    if whole:
+        return whole
+    place = _of_place(wrong) or _of_input(wrong, given)
+    unwritten = "all of them zero" if bool((have[wrong] == 0).all()) else ""
+    return ", ".join(filter(None, (place, unwritten)))
 
 
 def _of_place(wrong: Tensor) -> str:
@@ -55,7 +60,7 @@ def _of_place(wrong: Tensor) -> str:
     if bool(flat.all()):
         return ""
     start = int(flat.nonzero()[0, 0])
-    if start and bool(flat[start:].float().mean() > 0.9):
+    if start > flat.numel() // 50 and bool(flat[start:].float().mean() > 0.9):
         return f"only the tail: everything right before element {start} of {flat.numel()}"
     for dim, size in enumerate(wrong.shape):
         if size < 2:
@@ -85,8 +90,6 @@ def _of_value(want: Tensor, have: Tensor, wrong: Tensor) -> str:
         return "the output is all zeros"
     if have.numel() > 1 and bool((have == have.reshape(-1)[0]).all()):
         return "every element has the same value"
-    if bool((have[wrong] == 0).all()):
-        return "the wrong elements are all zero: not written, or masked away"
     if _near(have, -want, finite):
         return "the sign is flipped"
     ratio = _ratio(want, have, finite)
