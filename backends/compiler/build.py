@@ -59,7 +59,9 @@ class Builder:
         return scalar.number
 
     def refuse_training(self) -> None:
-        """Say that what follows holds in evaluation mode only."""
+        """Say that what follows holds in evaluation mode only; of no matter where the user's call fixes the mode."""
+        if self.host.module.get_submodule(self.origin.module).training:
+            return  # captured in training mode, and yet the operator was told otherwise
         self.guards[f"{state_text(self.origin.module)}.training"] = "written for evaluation mode: call .eval() first"
 
     def size_text(self, size: Size) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 Rule = Callable[..., Any]
+AnyRule = TypeVar("AnyRule", bound=Rule)
 RULES: dict[str, Rule] = {}
 
 
@@ -20,10 +21,10 @@ class Declined(Exception):
     """This operator, as called here, stays in PyTorch; the text says why."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[AnyRule], AnyRule]:
     """Register a rule for "gelu.default"-like names; its parameters must be the schema's own, after the builder."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: AnyRule) -> AnyRule:
         for name in names:
             RULES[name] = function
         return function
@@ -67,6 +68,10 @@ def load_all() -> dict[str, Rule]:
         arithmetic,
         bound,
         cast,
+        classes,
+        constant,
+        distance,
+        einsum,
         function,
         logic,
         loss,

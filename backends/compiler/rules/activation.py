@@ -60,9 +60,8 @@ def leaky_relu(builder: Builder, self: Value, negative_slope: Any) -> Value:
 
 @rule("prelu.default")
 def prelu(builder: Builder, self: Value, weight: Value) -> Value:
-    if len(self.shape) > 1 and weight.shape[0].hint != 1:
-        tail = len(self.shape) - 2
-        for _ in range(tail):
+    if weight.shape and weight.shape[0].hint != 1:
+        for _ in range(len(self.shape) - 2):
             weight = builder.unsqueeze(weight, len(weight.shape))
     x, slope = elements(builder, self, weight)
     return builder.pointwise("prelu", where(x > 0, x, slope * x))
@@ -168,6 +167,15 @@ def log_sigmoid(builder: Builder, self: Value) -> Value:
     needs_float32(builder)
     (x,) = elements(builder, self)
     return builder.pointwise("log_sigmoid", where(x < 0, x, 0.0) - log1p(exp(-call("abs", x))))
+
+
+@rule("rrelu.default", "rrelu_.default")
+def rrelu(builder: Builder, self: Value, lower: Any, upper: Any, training: bool, generator: Any = None) -> Value:
+    if training:
+        raise Declined("random numbers keep PyTorch's order")
+    builder.refuse_training()
+    x, low, high = elements(builder, self, lower, upper)
+    return builder.pointwise("rrelu", where(x >= 0, x, (low + high) / 2.0 * x))
 
 
 @rule("dropout.default", "dropout_.default", "alpha_dropout.default", "feature_dropout.default")

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import (
-    Expr,
-    call,
-    is_nan,
-    where,
-)
+from backends.compiler.expression import Expr, call, is_nan, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import elements

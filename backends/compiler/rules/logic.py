@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import (
-    binary,
-    call,
-    equal,
-    is_nan,
-    where,
-)
+from backends.compiler.expression import Expr, binary, call, equal, is_nan, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import common_dtype, elements, rounded, truth
@@ -75,6 +70,22 @@ def bitwise_not(builder: Builder, self: Value) -> Value:
 @rule("isnan.default")
 def isnan(builder: Builder, self: Value) -> Value:
     return builder.pointwise("isnan", is_nan(builder.element(self, self.dtype)))
+
+
+def _tells(name: str, formula: Callable[[Expr], Expr]) -> None:
+    @rule(f"{name}.default")
+    def apply(builder: Builder, self: Value) -> Value:
+        x = rounded(builder, self, self.dtype)  # a half type overflows where the float32 behind it does not
+        if not self.dtype.is_floating_point:
+            raise Declined(f"{name} of {self.dtype}")
+        return builder.pointwise(name, formula(x))
+
+
+INFINITY = float("inf")
+_tells("isinf", lambda x: equal(call("abs", x), INFINITY))
+_tells("isfinite", lambda x: call("abs", x) < INFINITY)
+_tells("isposinf", lambda x: equal(x, INFINITY))
+_tells("isneginf", lambda x: equal(x, -INFINITY))
 
 
 @rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import torch
-
 from backends.compiler.build import Builder
-from backends.compiler.expression import Expr, binary, call, cast, compute_dtype, equal, where
+from backends.compiler.expression import Expr, call, compute_dtype, equal, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.activation import relu_of
+from backends.compiler.rules.distance import norm_of
 from backends.compiler.rules.operand import elements, needs_float32
-from backends.compiler.rules.reduction import dims_of, finish, norm_of, read, total
-from backends.compiler.rules.softmax import shifted_exp_sum
+from backends.compiler.rules.reduction import dims_of, finish, read, total
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -154,75 +153,34 @@ def _distance(builder: Builder, a: Value, b: Value, p: Any, eps: Any, keepdim: b
     return norm_of(builder, gap, p, [len(gap.shape) - 1], keepdim)
 
 
-# ---- classes: the row's own class is picked by comparing the column's number with the target ------
-
-
-@rule("nll_loss_nd.default", "nll_loss.default", "nll_loss2d.default")
-def nll_loss(
-    builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: Any
+@rule("poisson_nll_loss.default")
+def poisson_nll_loss(
+    builder: Builder, input: Value, target: Value, log_input: bool, full: bool, eps: Any, reduction: int
 ) -> Value:
-    return _pick(builder, self, read(builder, self), target, weight, reduction, ignore_index, "nll_loss")
+    needs_float32(builder)
+    x, t, small = elements(builder, input, target, eps)
+    loss = call("exp", x) - t * x if log_input else x - t * call("log", x + small)
+    if full:  # Stirling's formula for log(target!)
+        stirling = t * call("log", t) - t + 0.5 * call("log", 2.0 * math.pi * t)
+        loss = loss + where(t > 1.0, stirling, 0.0)
+    return reduced(builder, "poisson_nll_loss", loss, reduction)
 
 
-@rule("cross_entropy_loss.default")
-def cross_entropy_loss(
-    builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: Any,
-    label_smoothing: float,
+@rule("cosine_embedding_loss.default")
+def cosine_embedding_loss(
+    builder: Builder, input1: Value, input2: Value, target: Value, margin: Any, reduction: int
 ) -> Value:
-    if label_smoothing != 0:
-        raise Declined("label smoothing")
-    dim = 0 if len(self.shape) == 1 else 1
-    shifted, _, summed = shifted_exp_sum(builder, self, dim)
-    log_p = read(builder, shifted) - call("log", read(builder, summed))
-    if not target.dtype.is_floating_point:
-        return _pick(builder, self, log_p, target, weight, reduction, ignore_index, "cross_entropy")
-    if weight is not None:
-        raise Declined("class weights with class probabilities")
-    dtype = compute_dtype(self.dtype)
-    terms = builder.pointwise("_terms", -log_p * builder.element(target, dtype), dtype)
-    losses = finish(builder, total(builder, terms, [dim], dtype, "cross_entropy"), [dim], False)
-    if reduction == NONE:
-        return losses if losses.dtype == builder.dtype else builder.pointwise("_loss", read(builder, losses))
-    if reduction == SUM or not losses.shape:
-        return reduce_all(builder, losses, SUM)
-    if len(losses.shape) > 1:
-        raise Declined("the mean over positions of class probabilities")
-    return reduce_all(builder, losses, MEAN)
+    if input1.dtype != input2.dtype or input1.hints != input2.hints or not input1.dtype.is_floating_point:
+        raise Declined("a cosine loss of different shapes or dtypes")
+    dtype, last = compute_dtype(input1.dtype), len(input1.shape) - 1
+    a, b = read(builder, input1), read(builder, input2)
 
+    def summed(name: str, term: Expr) -> Expr:
+        terms = builder.pointwise(f"_{name}_terms", term, dtype)
+        return read(builder, finish(builder, total(builder, terms, [last], dtype, f"_{name}"), [last], False))
 
-def _pick(
-    builder: Builder, x: Value, log_p: Expr, target: Value, weight: Value | None, reduction: int, ignore: Any,
-    label: str,
-) -> Value:
-    if target.dtype != torch.int64 or len(x.shape) not in (1, 2, 3, 4) or any(size.hint == 0 for size in x.shape):
-        raise Declined(f"{label} with {target.dtype} targets")
-    dim = 0 if len(x.shape) == 1 else 1
-    dtype = compute_dtype(x.dtype)
-    wanted = builder.unsqueeze(target, dim)
-    chosen = equal(builder.index(x, dim), builder.element(wanted, torch.int64))
-    picked = builder.pointwise("_picked", where(chosen, log_p, 0.0), dtype)
-    log_likelihood = read(builder, builder.reduce("sum", picked, [dim], dtype, label="_log_likelihood"))
-    counted = binary("!=", builder.element(wanted, torch.int64), builder.element(ignore, torch.int64), torch.bool)
-    share: Expr = cast(counted, dtype)
-    if weight is not None:
-        tail = len(x.shape) - 1 - dim
-        for _ in range(tail):
-            weight = builder.unsqueeze(weight, len(weight.shape))
-        of_class = builder.pointwise("_class_weight", where(chosen, builder.element(weight, dtype), 0.0), dtype)
-        weighed = read(builder, builder.reduce("sum", of_class, [dim], dtype, label="_weight"))
-        share = where(counted, weighed, 0.0)
-    kept = builder.pointwise("_share", share, dtype)
-    losses = builder.pointwise(
-        label, where(counted, -log_likelihood * read(builder, kept), 0.0),
-        builder.dtype if reduction == NONE else dtype,
-    )
-    if reduction == NONE:
-        return finish(builder, losses, [dim], False)
-    dims = dims_of(losses, None)
-    summed = builder.reduce("sum", losses, dims, dtype, label="_sum")
-    if reduction == MEAN:
-        shares = builder.reduce("sum", kept, dims, dtype, label="_count")
-        summed = builder.pointwise("mean", read(builder, summed) / read(builder, shares))
-    elif summed.dtype != builder.dtype:
-        summed = builder.pointwise("sum", read(builder, summed))
-    return finish(builder, summed, dims, False)
+    dot, one, two = summed("dot", a * b), summed("square1", a * a), summed("square2", b * b)
+    cosine = dot / call("sqrt", (one + 1e-12) * (two + 1e-12))
+    t, m = elements(builder, target, margin)
+    loss = where(equal(t, 1), 1.0 - cosine, where(equal(t, -1), relu_of(cosine - m), 0.0))
+    return reduced(builder, "cosine_embedding_loss", loss, reduction)

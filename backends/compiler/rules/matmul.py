@@ -53,6 +53,21 @@ def multiply(builder: Builder, a: Value, b: Value) -> Value:
     return finish(builder, builder.reduce("sum", terms, [dim], builder.dtype, label="matmul"), [dim], False)
 
 
+@rule("outer.default", "ger.default")
+def outer(builder: Builder, self: Value, vec2: Value) -> Value:
+    x, y = elements(builder, builder.unsqueeze(self, 1), vec2)
+    return builder.pointwise("outer", x * y)
+
+
+@rule("inner.default")
+def inner(builder: Builder, self: Value, other: Value) -> Value:
+    if len(self.shape) == 1 == len(other.shape):
+        return multiply(builder, self, other)
+    if len(other.shape) != 2 or len(self.shape) < 2:
+        raise Declined("inner of these ranks")
+    return product(builder, "inner", self, other, b_is_nk=True)
+
+
 @rule("addmm.default", "addmv.default")
 def addmm(
     builder: Builder, self: Value, mat1: Value | None = None, mat2: Value | None = None, mat: Value | None = None,

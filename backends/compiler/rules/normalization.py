@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -65,7 +65,7 @@ def group_norm(
     eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
-    groups = num_groups.number if isinstance(num_groups, Scalar) else num_groups
+    groups = int(num_groups.number if isinstance(num_groups, Scalar) else num_groups)
     text = num_groups.host if isinstance(num_groups, Scalar) else str(num_groups)
     split = (Size(groups), Size(input.shape[1].hint // groups))
     tail = len(input.shape) - 2
@@ -88,20 +88,25 @@ def instance_norm(
     running_var: Value | None, use_input_stats: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
-    if not use_input_stats or running_mean is not None:
-        raise Declined("instance norm with running statistics")
+    if not use_input_stats:
+        return by_running_statistics(builder, "instance_norm", input, weight, bias, running_mean, running_var, eps)
+    if running_mean is not None:
+        raise Declined("instance norm that updates its running statistics")
     dims = list(range(2, len(input.shape)))
     tail = len(dims)
-    element = normalized(builder, input, dims, eps)
-    return builder.pointwise(
-        "instance_norm", affine(builder, element, over_channels(builder, weight, tail), over_channels(builder, bias, tail))
-    )
+    weight, bias = over_channels(builder, weight, tail), over_channels(builder, bias, tail)
+    return builder.pointwise("instance_norm", affine(builder, normalized(builder, input, dims, eps), weight, bias))
 
 
-def over_channels(builder: Builder, state: Value | None, tail: int) -> Value | None:
+State = TypeVar("State", Value, "Value | None")
+
+
+def over_channels(builder: Builder, state: State, tail: int) -> State:
     """View one number a channel so that it broadcasts over `tail` dimensions behind the channel."""
-    for _ in range(tail if state is not None else 0):
-        state = builder.unsqueeze(state, len(state.shape))  # type: ignore[arg-type, union-attr]
+    if state is None:
+        return state
+    for _ in range(tail):
+        state = builder.unsqueeze(state, len(state.shape))
     return state
 
 
@@ -113,15 +118,19 @@ def batch_norm(
     _needs_elements(input)
     if training:
         raise Declined("batch norm in training mode updates its running statistics")
-    if running_mean is None or running_var is None:
-        raise Declined("batch norm without running statistics")
+    return by_running_statistics(builder, "batch_norm", input, weight, bias, running_mean, running_var, eps)
+
+
+def by_running_statistics(
+    builder: Builder, label: str, x: Value, weight: Value | None, bias: Value | None, middle: Value | None,
+    spread: Value | None, eps: Any,
+) -> Value:
+    """Normalise each channel by the mean and variance that were learnt: one formula of one element."""
+    if middle is None or spread is None:
+        raise Declined("running statistics are missing")
     builder.refuse_training()
-    tail = len(input.shape) - 2
-    middle, spread = (over_channels(builder, state, tail) for state in (running_mean, running_var))
-    assert middle is not None and spread is not None
-    dtype = compute_dtype(input.dtype)
-    inverse = 1.0 / call("sqrt", builder.element(spread, dtype) + builder.element(eps, dtype))
-    element = (read(builder, input) - builder.element(middle, dtype)) * inverse
-    return builder.pointwise(
-        "batch_norm", affine(builder, element, over_channels(builder, weight, tail), over_channels(builder, bias, tail))
-    )
+    tail, dtype = len(x.shape) - 2, compute_dtype(x.dtype)
+    weight, bias = over_channels(builder, weight, tail), over_channels(builder, bias, tail)
+    mean, variance = (builder.element(over_channels(builder, state, tail), dtype) for state in (middle, spread))
+    element = (read(builder, x) - mean) / call("sqrt", variance + builder.element(eps, dtype))
+    return builder.pointwise(label, affine(builder, element, weight, bias))

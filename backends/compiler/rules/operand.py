@@ -7,12 +7,7 @@ from typing import Any
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import (
-    Expr,
-    Scalar,
-    binary,
-    cast,
-)
+from backends.compiler.expression import Expr, Scalar, binary, cast
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined
 

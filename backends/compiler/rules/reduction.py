@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import Expr, Ref, binary, call, cast, compute_dtype, equal, where
+from backends.compiler.expression import Expr, Ref, binary, call, cast, compute_dtype, is_nan, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.cast import convert
-from backends.compiler.rules.operand import needs_float32, number
-from backends.compiler.rules.power import power
+from backends.compiler.rules.operand import number, truth
 
 
 def dims_of(x: Value, dim: Any) -> list[int]:
@@ -111,10 +110,32 @@ def argmin(builder: Builder, self: Value, dim: Any, keepdim: bool) -> Value:
 def _position(builder: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
     if x.dtype == torch.bool or any(size.hint == 0 for size in x.shape):
         raise Declined(f"{kind} of {'booleans' if x.dtype == torch.bool else 'an empty tensor'}")
-    if dim is None and len(x.shape) != 1:
-        raise Declined(f"{kind} over all dimensions at once")
+    if not x.shape:
+        raise Declined(f"{kind} of a single number")
     dims = dims_of(x, dim)
     return finish(builder, builder.reduce(kind, x, dims, torch.int64), dims, keepdim)
+
+
+@rule("aminmax.default")
+def aminmax(builder: Builder, self: Value, dim: Any, keepdim: bool) -> tuple[Value, Value]:
+    return _extreme(builder, "min", self, dim, keepdim), _extreme(builder, "max", self, dim, keepdim)
+
+
+@rule("nansum.default")
+def nansum(builder: Builder, self: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    if not self.dtype.is_floating_point or dtype not in (None, self.dtype):
+        raise Declined("nansum of integers, or in another dtype")
+    x = read(builder, self)
+    present = builder.pointwise("_present", where(is_nan(x), 0.0, x), compute_dtype(self.dtype))
+    dims = dims_of(self, dim)
+    return finish(builder, builder.reduce("sum", present, dims, builder.dtype, label="nansum"), dims, keepdim)
+
+
+@rule("count_nonzero.dim_IntList", "count_nonzero.default")
+def count_nonzero(builder: Builder, self: Value, dim: Any = None) -> Value:
+    dims = dims_of(self, dim)
+    flag = builder.pointwise("_flag", cast(truth(builder, self), torch.int64), torch.int64)
+    return finish(builder, builder.reduce("sum", flag, dims, torch.int64, label="count_nonzero"), dims, False)
 
 
 @rule("any.default", "any.dim", "any.dims")
@@ -160,82 +181,21 @@ def _variance(
     builder: Builder, x: Value, dim: Any, unbiased: bool, correction: Any
 ) -> tuple[Value, list[int]]:
     dims = dims_of(x, dim)
-    less = correction if correction is not None else (1 if unbiased else 0)
-    centered, spread = variance_of(builder, x, dims, float(less))
-    named = builder.pointwise("var", read(builder, spread), x.dtype)
-    return named, dims
+    less = number(builder, correction) if correction is not None else (1 if unbiased else 0)
+    if less > 1 or any(x.shape[dim].hint == 0 for dim in dims):
+        raise Declined("the variance of fewer elements than it takes away")
+    _, spread = variance_of(builder, x, dims, float(less))
+    return builder.pointwise("var", read(builder, spread), x.dtype), dims
 
 
-@rule("logsumexp.default")
-def logsumexp(builder: Builder, self: Value, dim: Any, keepdim: bool) -> Value:
-    needs_float32(builder, self.dtype)
-    if not self.dtype.is_floating_point:
-        raise Declined("logsumexp of integers")
-    dims = dims_of(self, dim)
-    dtype = compute_dtype(self.dtype)
-    highest = builder.reduce("max_skipping_nan", self, dims, dtype, label="_row_max")
-    top = read(builder, highest)
-    # an infinite maximum would make inf - inf = NaN out of what is simply ±inf
-    shift = builder.pointwise("_shift", where(equal(call("abs", top), float("inf")), 0.0, top), dtype)
-    power_ = builder.pointwise("_exp", call("exp", read(builder, self) - read(builder, shift)), dtype)
-    summed = builder.reduce("sum", power_, dims, dtype, label="_exp_sum")
-    result = call("log", read(builder, summed)) + read(builder, shift)
-    return finish(builder, builder.pointwise("logsumexp", result), dims, keepdim)
+def _mean_beside(name: str, spread_of: Callable[..., Value]) -> None:
+    @rule(f"{name}_mean.correction", f"{name}_mean.dim", f"{name}_mean.default")
+    def apply(
+        builder: Builder, self: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
+        correction: Any = None,
+    ) -> tuple[Value, Value]:
+        return spread_of(builder, self, dim, unbiased, keepdim, correction), mean(builder, self, dim, keepdim)
 
 
-@rule("linalg_vector_norm.default")
-def vector_norm(builder: Builder, self: Value, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Value:
-    if dtype is not None and dtype != self.dtype:
-        raise Declined("vector_norm in another dtype")
-    return norm_of(builder, self, number(builder, ord), dims_of(self, dim), keepdim)
-
-
-@rule("norm.ScalarOpt_dim", "norm.Scalar")
-def norm(builder: Builder, self: Value, p: Any, dim: Any = None, keepdim: bool = False) -> Value:
-    return norm_of(builder, self, 2 if p is None else number(builder, p), dims_of(self, dim), keepdim)
-
-
-def norm_of(builder: Builder, x: Value, order: float, dims: Sequence[int], keepdim: bool) -> Value:
-    """The p-norm of a vector: (sum |x|^p)^(1/p), the maximum for p = inf."""
-    if not x.dtype.is_floating_point or (order in (float("inf"), float("-inf")) and 0 in [s.hint for s in x.shape]):
-        raise Declined("norm of integers or of nothing")
-    dtype = compute_dtype(x.dtype)
-    size = call("abs", read(builder, x))
-    if order in (float("inf"), float("-inf")):
-        high = builder.pointwise("_abs", size, dtype)
-        return finish(
-            builder, builder.reduce("max" if order > 0 else "min", high, dims, x.dtype, label="norm"), dims, keepdim
-        )
-    if order == 0:
-        raise Declined("the 0-norm")
-    if order == 2:
-        term = builder.pointwise("_squared", read(builder, x) * read(builder, x), dtype)
-    elif order == 1:
-        term = builder.pointwise("_abs", size, dtype)
-    else:
-        needs_float32(builder, x.dtype)
-        absolute = builder.pointwise("_abs", size, dtype)
-        term = power(builder, absolute, order)
-    summed = builder.reduce("sum", term, dims, dtype, label="_sum")
-    element = read(builder, summed)
-    if order == 2:
-        element = call("sqrt", element)
-    elif order != 1:
-        element = call("exp", call("log", element) * (1.0 / order))
-    return finish(builder, builder.pointwise("norm", element, x.dtype), dims, keepdim)
-
-
-@rule("cosine_similarity.default")
-def cosine_similarity(builder: Builder, x1: Value, x2: Value, dim: int, eps: float) -> Value:
-    if x1.dtype != x2.dtype or len(x1.shape) != len(x2.shape) or x1.hints != x2.hints:
-        raise Declined("cosine_similarity of tensors of different shapes or dtypes")
-    dims, dtype = dims_of(x1, dim), compute_dtype(x1.dtype)
-    a, b = read(builder, x1), read(builder, x2)
-    dot = total(builder, builder.pointwise("_product", a * b, dtype), dims, dtype, "_dot")
-    lengths = []
-    for element, name in ((a, "_length1"), (b, "_length2")):
-        squares = total(builder, builder.pointwise("_squared", element * element, dtype), dims, dtype, "_sum")
-        root = call("sqrt", read(builder, squares))
-        lengths.append(builder.pointwise(name, where(root < eps, eps, root), dtype))
-    product = read(builder, lengths[0]) * read(builder, lengths[1])
-    return finish(builder, builder.pointwise("cosine_similarity", read(builder, dot) / product), dims, False)
+_mean_beside("var", var)
+_mean_beside("std", std)

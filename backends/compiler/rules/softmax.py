@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import call, compute_dtype
+from backends.compiler.expression import call, compute_dtype, equal, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.cast import convert
 from backends.compiler.rules.operand import needs_float32
-from backends.compiler.rules.reduction import read
+from backends.compiler.rules.reduction import dims_of, finish, read
 
 
 def shifted_exp_sum(builder: Builder, x: Value, dim: int) -> tuple[Value, Value, Value]:
@@ -38,3 +38,20 @@ def log_softmax(builder: Builder, self: Value, dim: int, dtype: Any = None) -> V
     x = self if dtype is None else convert(builder, self, dtype)
     shifted, _, summed = shifted_exp_sum(builder, x, dim)
     return builder.pointwise("log_softmax", read(builder, shifted) - call("log", read(builder, summed)))
+
+
+@rule("logsumexp.default")
+def logsumexp(builder: Builder, self: Value, dim: Any, keepdim: bool) -> Value:
+    needs_float32(builder, self.dtype)
+    if not self.dtype.is_floating_point:
+        raise Declined("logsumexp of integers")
+    dims = dims_of(self, dim)
+    dtype = compute_dtype(self.dtype)
+    highest = builder.reduce("max_skipping_nan", self, dims, dtype, label="_row_max")
+    top = read(builder, highest)
+    # an infinite maximum would make inf - inf = NaN out of what is simply ±inf
+    shift = builder.pointwise("_shift", where(equal(call("abs", top), float("inf")), 0.0, top), dtype)
+    power_ = builder.pointwise("_exp", call("exp", read(builder, self) - read(builder, shift)), dtype)
+    summed = builder.reduce("sum", power_, dims, dtype, label="_exp_sum")
+    result = call("log", read(builder, summed)) + read(builder, shift)
+    return finish(builder, builder.pointwise("logsumexp", result), dims, keepdim)

@@ -16,8 +16,8 @@ def size_text(size: Any) -> str:
 
 
 def sizes_text(sizes: Any) -> str:
-    """Write sizes as arguments."""
-    return ", ".join(size_text(size) for size in sizes)
+    """Write sizes as arguments; no sizes at all as the empty tuple."""
+    return ", ".join(size_text(size) for size in sizes) or "()"
 
 
 def _moved(builder: Builder, self: Value, text: str, label: str, *, dense: bool = False) -> Value:
@@ -123,7 +123,10 @@ def slice_(builder: Builder, self: Value, dim: int, start: Any, end: Any, step: 
     return _moved(builder, self, f"[{before}{first}:{last}{stride}]", "slice")
 
 
-@rule("contiguous.default", "detach.default", "alias.default", "lift_fresh_copy.default", "detach_.default")
+@rule(
+    "contiguous.default", "positive.default", "resolve_conj.default", "resolve_neg.default", "detach.default",
+    "alias.default", "lift_fresh_copy.default", "detach_.default",
+)
 def same(builder: Builder, self: Value) -> Value:
     return self
 
