@@ -180,7 +180,7 @@ def test_operations_are_listed_under_the_names_people_know() -> None:
         (Problem("import nothing_like_it\n", "Model"), "missing_package", "nothing_like_it"),
         (Problem(f"{HEAD}raise SystemExit(0)\n", "Model"), "reference_error", "exits"),
         (problem("x", "torch.rand(3)", "1, 2, 3"), "reference_error", "constructing Model"),
-        (problem("x * next(self.counter)", "torch.rand(3)", constructor="|self.counter = COUNTER"), "reference_error", ""),
+        (problem("x * missing", "torch.rand(3)"), "reference_error", "missing"),
     ],
 )
 def test_a_problem_at_fault_is_explained(given: Problem, code: str, words: str) -> None:
