@@ -48,11 +48,15 @@ def permutation_in(node: ast.AST) -> tuple[int, ...]:
     return next((p for p in found if p), ())
 
 
-def in_order(function: ast.AST) -> Iterator[ast.AST]:
-    """Walk in the order of the text, the inside of an expression before the expression."""
-    for child in ast.iter_child_nodes(function):
-        if isinstance(child, ast.For):
-            yield child
+def in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk in the order in which things happen: a loop before its body, the inside of an expression before it."""
+    loop = isinstance(node, (ast.For, ast.comprehension))
+    if loop:
+        yield node
+    children = list(ast.iter_child_nodes(node))
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+        children = [*node.generators, node.elt]
+    for child in children:
         yield from in_order(child)
-    if not isinstance(function, ast.For):
-        yield function
+    if not loop:
+        yield node

@@ -58,7 +58,7 @@ class Layers:
         same, spatial, pooling = {name}, 0, scene.pooling
         moved: tuple[int, ...] = ()
         for node in in_order(forward):
-            if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
                 item = element(scene.made.get(dotted(node.iter)))
                 if item is not None:
                     scene.made[node.target.id] = item
