@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from verifier.verdict import Verdict
 
 
+_MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "skip": "–"}
+
+
 class Watch:
     """The display of one conversion; a context manager, so that the live rows go whatever happens."""
 
@@ -57,7 +60,7 @@ class Watch:
                 self.kernel = kernel
                 self._stream.status("verifying", restart=True)
             case CheckDone(check):
-                self._stream.status(f"verifying: {one_line(check.name)}")
+                self._stream.status(f"verifying · {one_line(check.name)} {_MARKS[check.outcome]}")
             case VerdictDone(number, candidate, best):
                 if self._planned != 1:
                     self._stream.say(_outcome(number, candidate.verdict, best), style="dim")

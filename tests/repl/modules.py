@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SMALL = '''import torch
+SMALL = """import torch
 import torch.nn as nn
 
 
@@ -16,7 +16,7 @@ def get_inputs():
 
 
 def get_init_inputs():
-    return []'''
+    return []"""
 
 _STEP = "        x = torch.relu(x[:, :] + {0}.0)  # step [bold]{0}[/bold]"
 _STEPS = "\n".join(map(_STEP.format, range(102)))
