@@ -173,3 +173,12 @@ def test_values_with_the_names_of_the_parameters_are_taken() -> None:
     """`x = torch.randn(3, 7)` beside the class is meant for forward(x)."""
     text = layer("d=7", "self.fc = nn.Linear(d, 2)", "return self.fc(x)") + "\n\nn = 3\nx = torch.randn(n, 7)\n"
     assert run(Problem.parse(HEAD + text)).shape == (3, 2)
+
+
+def test_parameters_of_get_inputs_get_values() -> None:
+    """get_inputs is called without arguments, so a batch size that it wants is filled in and told."""
+    text = layer("d=7", "self.fc = nn.Linear(d, 2)", "return self.fc(x)")
+    problem = Problem.parse(
+        HEAD + text + "\n\ndef get_inputs(batch, device):\n    return [torch.randn(batch, 7, device=device)]\n"
+    )
+    assert run(problem).shape == (4, 2) and any("batch=4" in note for note in problem.notes)

@@ -80,8 +80,9 @@ def _opened(code: Code) -> tuple[Code, list[Statement], dict[str, choose.ModuleC
     if "einops" in code.lines.text and not imports.is_available("einops"):
         more, told = without_einops(code.lines, body)
         edits, notes = edits + more, notes + told
-    more, told = absent.without_trimmings(code.lines, body)
-    edits, notes = edits + more, notes + told
+    for rewrite in (absent.without_trimmings, rewrites.defaulted):
+        more, told = rewrite(code.lines, body)
+        edits, notes = edits + more, notes + told
     if not edits:
         return code, body, classes
     code = _changed(code, edits, notes)

@@ -10,6 +10,7 @@ from verifier.paste.choose import ModuleClass, resolved
 from verifier.paste.edits import Edit, dropping, replacing
 from verifier.paste.lines import Lines
 from verifier.paste.statements import Statement, dotted
+from verifier.paste.usual_sizes import by_name
 
 Rewrites = tuple[list[Edit], list[str]]
 
@@ -131,3 +132,19 @@ def _uncuda(lines: Lines, call: ast.Call, function: ast.Attribute, inputs: bool)
     whole, value = replacing(lines, call, ""), replacing(lines, function.value, "")
     text = "" if inputs else f'.to("cuda" if {_AVAILABLE} else "cpu")'
     return Edit(value.end_line, value.end_column, whole.end_line, whole.end_column, text)
+
+
+def defaulted(lines: Lines, body: list[Statement]) -> Rewrites:
+    """Give get_inputs(batch) and get_init_inputs(width) values for parameters that nobody will pass."""
+    edits: list[Edit] = []
+    told: list[str] = []
+    for statement in body:
+        node = statement.node
+        if isinstance(node, ast.FunctionDef) and node.name in ("get_inputs", "get_init_inputs"):
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            for argument in arguments[: len(arguments) - len(node.args.defaults)]:
+                name = argument.arg
+                value = '"cpu"' if name in _DEVICE_NAMES else "4" if "batch" in name else by_name(name)
+                edits.append(replacing(lines, argument, f"{ast.unparse(argument)}={value}"))
+                told.append(f"{name}={value}")
+    return edits, [f"get_inputs is called without arguments: guessed {', '.join(told)}"] if told else []
