@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KernelLLM:
-    """A kernel-writing language model and the verifier, in this process; the weights load at the first use.
+    """A kernel-writing language model and the verifier; the weights load into this process at the first use.
 
     >>> from kernelllm import KernelLLM
     >>> turn = KernelLLM().convert('''
@@ -58,9 +58,16 @@ class KernelLLM:
 
     def convert(self, code: str, *, backend: str = "builtin", **options: Any) -> Turn:
         """Convert a module and judge the kernels; `options` are those of repl.events.Options."""
+        import backends
+        from backends.local import Local
         from repl.library import convert
 
-        return convert(code, backend, self.model_name, self.device, options)
+        def writer(spawn: backends.Spawn | None) -> backends.Backend:
+            if backend == "local":  # the weights of this object, not a second copy in a child
+                return Local(self.model_name, self.device, weights=self._weights())
+            return backends.open(backend, model=self.model_name, device=self.device, spawn=spawn)
+
+        return convert(code, {"device": self.device, **options}, writer)
 
     def verify(self, problem: str, kernel: str, **options: Any) -> Verdict:
         """Judge a kernel file; `options` are those of verifier.verify."""

@@ -24,10 +24,12 @@ class Local:
 
     name = "local"
 
-    def __init__(self, model: str | None, device: str = "auto", spawn: Spawn | None = None) -> None:
+    def __init__(
+        self, model: str | None, device: str = "auto", spawn: Spawn | None = None, *, weights: Any = None
+    ) -> None:
         self._model, self._device, self._spawn = model or DEFAULT_MODEL, device, spawn
         self._child: Child | None = None
-        self._weights: Any = None
+        self._weights = weights
 
     def write(self, request: Request) -> Iterator[Chunk]:
         """Stream one answer; raise BackendUnavailable when the model is not here or does not fit."""

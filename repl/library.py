@@ -1,12 +1,12 @@
-"""What Python users get behind `KernelLLM.convert` and `.verify`: the same loop in this process, values back."""
+"""What Python users get behind `KernelLLM.convert` and `.verify`: the same loop without a display, values back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import backends
 import verifier
+from backends import Backend, Spawn
 from repl.convert import convert as events_of
 from repl.events import Finished, Options
 from repl.turn import Turn
@@ -14,18 +14,13 @@ from verifier.problem import Problem
 from verifier.verdict import Verdict
 
 
-def convert(code: str, backend: str, model: str, device: str, options: Mapping[str, Any]) -> Turn:
+def convert(code: str, options: Mapping[str, Any], open_writer: Callable[[Spawn | None], Backend]) -> Turn:
     """Convert a module and return all that became of it; raise NotAProblem when it is none."""
     problem = Problem.parse(code)
-    chosen = Options(**{"device": device, "in_process": True, **options})
-    judge = verifier.open_verifier(in_process=chosen.in_process, device=device)
+    chosen = Options(**options)
+    judge = verifier.open_verifier(in_process=chosen.in_process, device=chosen.device)
     try:
-        writer = backends.open(
-            backend,
-            model=None if backend == "builtin" else model,
-            device=device,
-            spawn=None if chosen.in_process else judge.spawn,
-        )
+        writer = open_writer(None if chosen.in_process else judge.spawn)
         try:
             for event in events_of(problem, writer, judge, chosen):
                 if isinstance(event, Finished):

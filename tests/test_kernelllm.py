@@ -299,11 +299,20 @@ class TestPythonDoor:
         lines = inspect.getdoc(KernelLLM).split("'''")[1].splitlines()  # type: ignore[union-attr]
         assert Problem.parse("\n".join(line.removeprefix("...").removeprefix(" ") for line in lines)).entry == "Model"
 
-    def test_verify_and_convert(self, llm: KernelLLM, tmp_path: Path) -> None:
-        """The same loop in this process gives the same values."""
+    def test_verify(self, llm: KernelLLM) -> None:
+        """A verdict is a value, also when the kernel is wrong."""
         assert llm.verify(PROBLEM, KERNEL, speed=False).passed
-        wrong = llm.verify(PROBLEM, KERNEL.replace("* 2", "* 3"), speed=False)
-        assert wrong.code == "value_mismatch"
+
+    def test_convert_with_the_compiler(self) -> None:
+        """Without a model and its weights the compiler writes, and the same verifier judges."""
+        turn = KernelLLM().convert(PROBLEM, speed=False)
+        assert turn.verdict and turn.verdict.passed and turn.kernel and "class ModelNew" in turn.kernel
+
+    def test_convert_with_the_model(self, llm: KernelLLM) -> None:
+        """The language model's answer goes the same way: this tiny one's is no kernel, and that is said."""
+        turn = llm.convert(PROBLEM, backend="local", speed=False)
+        assert turn.candidates[0].backend == "local" and turn.verdict and not turn.verdict.passed
+        assert turn.kernel is None
 
 
 def test_empty_standard_input_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
