@@ -38,7 +38,8 @@ def become(request: dict[str, Any], folder: str, fds: list[int]) -> NoReturn:
         _warm_cache(folder)
         _limit(request["limits"])
         module, _, name = request["target"].partition(":")
-        getattr(importlib.import_module(module), name)(Channel(socket.socket(fileno=channel_fd)), *extra)
+        channel = Channel(socket.socket(fileno=channel_fd))  # open until the very end: hanging up means gone
+        getattr(importlib.import_module(module), name)(channel, *extra)
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1

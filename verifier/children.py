@@ -60,8 +60,10 @@ class Child:
     def kill(self) -> str:
         """End the child and everything it started, at once; return how it ended."""
         if self.exit is None:
-            self._strike()
-            self.exit = self._forks.end(self.pid)
+            gone = self.channel.ended
+            if not gone:
+                self._strike()
+            self.exit = self._forks.end(self.pid, grace=0.5 if gone else 0.0)
             self.channel.close()
         return self.exit
 
@@ -110,10 +112,10 @@ class Forks:
             theirs.close()
         return Child(answer["pid"], ours, output, self)
 
-    def end(self, pid: int) -> str:
-        """Kill, sweep up and reap a child; return how it ended."""
+    def end(self, pid: int, grace: float = 0.0) -> str:
+        """Kill, sweep up and reap a child; return how it ended. With `grace` it may end by itself first."""
         try:
-            return str(self.ask({"op": "end", "pid": pid})["exit"])
+            return str(self.ask({"op": "end", "pid": pid, "grace": grace})["exit"])
         except VerificationError:  # the forking process is gone, and it takes its children along
             return "lost"
 

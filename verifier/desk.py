@@ -17,6 +17,8 @@ from verifier.nursery import Nursery
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 
+LOAD_SECONDS = 20.0
+"""How long a pasted module may take to load, construct and run once, before it counts as one that never ends."""
 SILENCE = 300.0
 """Seconds without a word from the worker after which it is given up: every step within has a shorter limit."""
 
@@ -41,10 +43,11 @@ class WorkerVerifier:
     """Judges in a warm worker, which is started again when it died or was stopped."""
 
     def __init__(self, device: str = "auto") -> None:
-        self.device = device
+        self.device, self.load_seconds = device, LOAD_SECONDS
         self._nursery = Nursery()
         self._nursery.start()
         self._worker: Child | None = None
+        self._problem: Problem | None = None
 
     def spawn(self, target: str) -> Child:
         """Start "package.module:function" in a fresh child that has torch imported."""
@@ -56,10 +59,11 @@ class WorkerVerifier:
             yield from InProcessVerifier(self.device).verify(problem, kernel, **options)
             return
         settings = {"device": self.device, **options}
-        worker = self._ready()
+        worker = self._ready(problem)
         finished = False
         try:
-            worker.send({"problem": asdict(problem), "kernel": kernel, "settings": settings})
+            request = {"problem": asdict(problem), "kernel": kernel, "settings": settings}
+            worker.send({**request, "load_seconds": self.load_seconds})
             for step in _steps(worker):
                 finished = isinstance(step, Verdict)
                 yield step
@@ -70,14 +74,16 @@ class WorkerVerifier:
             if not finished:
                 self.cancel()
 
-    def _ready(self) -> Child:
-        if self._worker is not None and self._worker.channel.ended:
+    def _ready(self, problem: Problem) -> Child:
+        """Return a worker that has run nothing but this problem: a pasted module may change its whole process."""
+        if self._worker is not None and (self._worker.channel.ended or problem != self._problem):
             self.cancel()
         if self._worker is None:
             plain, interpreting = self._nursery.lend()
             with contextlib.closing(plain), contextlib.closing(interpreting):
                 fds = [plain.fileno(), interpreting.fileno()]
                 self._worker = self._nursery.spawn("verifier.worker:serve", extra=fds)
+            self._problem = problem
         return self._worker
 
     def cancel(self) -> None:

@@ -38,6 +38,7 @@ class Trace:
     memory: Memory | None
     launches: list[Launch] = field(default_factory=list)
     scramble: bool = False
+    given: frozenset[int] = frozenset()  # where inputs and parameters lie: a copy of those is no copy of PyTorch's work
     torch_compile: bool = False
     _runner: Any = None
 
@@ -90,7 +91,7 @@ class Trace:
         with _disable_current_modes():  # what we do here is not the candidate's work
             changes = [(tensor, old, _bytes(tensor) != old) for tensor, old in before.values()]
             written = [(tensor, old) for tensor, old, changed in changes if changed.any()]
-            others = [old for _, old in before.values()]
+            others = [old for start, (_, old) in before.items() if start not in self.given]
             launch.copies = bool(written) and all(_is_copy(tensor, others) for tensor, _ in written)
             for tensor, _, changed in changes:
                 _falsify(tensor, changed)

@@ -33,6 +33,10 @@ _NOT_WORK = frozenset(
     """.split()
 )
 
+_BUILT_IN = frozenset({"aten", "prims", "prim", "profiler", "quantized", "torchvision", "_c10d_functional"})
+_HOST = frozenset({"numpy", "tolist", "__array__"})
+"""Ways out of torch: what is computed behind them is not Triton's work either."""
+
 _NAMES = {
     "addmm": "linear",
     "_addmm_activation": "linear",
@@ -88,17 +92,21 @@ class Ops(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self._seen = seen
-        self._calls = _Calls()
+        self._calls = _Calls(self.names)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # torch would import torch._dynamo at the first operation: a second, for nothing
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        body = None if func.namespace in _BUILT_IN else _python_body(func)
+        if body is not None:
+            with self:  # somebody's own operator: what it does inside is what counts
+                return body(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         if name not in _NOT_WORK and not _is_counter(name, result):
-            self._calls.worked(plain_name(name), self.names)
+            self._calls.worked(plain_name(name))
         if self._seen is not None:
             self._seen(name, [*args, *(kwargs or {}).values()], result)
         return result
@@ -116,8 +124,9 @@ class Ops(TorchDispatchMode):
 class _Calls(TorchFunctionMode):
     """Knows which public function is being called, so that what it decomposes into is listed once, under its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: list[str]) -> None:
         super().__init__()
+        self.names = names
         self._outer: str | None = None
         self._listed = False
 
@@ -125,18 +134,26 @@ class _Calls(TorchFunctionMode):
         if self._outer is not None:
             return func(*args, **(kwargs or {}))
         self._outer, self._listed = plain_name(getattr(func, "__name__", "op")), False
+        if getattr(func, "__name__", "") in _HOST:
+            self.names.append("numpy")
         try:
             return func(*args, **(kwargs or {}))
         finally:
             self._outer = None
 
-    def worked(self, name: str, names: list[str]) -> None:
+    def worked(self, name: str) -> None:
         """Note that something was computed, once for each public call."""
         if self._outer is None:
-            names.append(name)
+            self.names.append(name)
         elif not self._listed:
             self._listed = True
-            names.append(self._outer if self._outer not in _WRAPPERS else name)
+            self.names.append(self._outer if self._outer not in _WRAPPERS else name)
+
+
+def _python_body(func: Any) -> Callable[..., Any] | None:
+    """Return the Python function behind an operator made with torch.library.custom_op or triton_op."""
+    made = torch._library.custom_ops.OPDEFS.get(func.name().partition(".")[0])
+    return None if made is None else made._init_fn
 
 
 def _is_counter(name: str, result: Any) -> bool:

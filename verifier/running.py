@@ -109,6 +109,8 @@ class Runner:
             value.copy_(self._buffers[name])  # every call starts from the same state, as the reference's does
         self.trace.reset()
         self.trace.scramble = how.get("scramble", False)
+        known = [*flatten((args, kwargs)).tensors, *self.model.state_dict().values()]
+        self.trace.given = frozenset(tensor.untyped_storage().data_ptr() for tensor in known)
         memory = self.trace.memory
         if memory is not None:
             memory.reverse, memory.fill_undefined = how.get("reverse", False), how.get("fill", False)

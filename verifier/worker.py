@@ -19,7 +19,6 @@ from verifier.verdict import Verdict
 from verifier.wire import Channel
 
 PASTED = ("pasted_module.py", "<pasted>")
-REFERENCE_SECONDS = 20.0
 
 
 def serve(channel: Channel, plain: int, interpreting: int) -> None:
@@ -30,7 +29,7 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
     judge = _Guarded(Nursery(socket.socket(fileno=plain), socket.socket(fileno=interpreting)), channel)
     while (request := channel.receive()) is not None:
         try:
-            problem = _problem(request["problem"])
+            problem, judge.seconds = _problem(request["problem"]), request["load_seconds"]
             for step in judge.judge(problem, request["kernel"], Settings(**request["settings"])):
                 kind = "verdict" if isinstance(step, Verdict) else "check"
                 channel.send({kind: step.to_dict() if isinstance(step, Verdict) else vars(step)})
@@ -55,10 +54,10 @@ class _Guarded(Judge):
 
     def __init__(self, nursery: Nursery, channel: Channel) -> None:
         super().__init__(nursery)
-        self._channel = channel
+        self._channel, self.seconds = channel, 0.0
 
     def know(self, problem: Problem, device: str, seed: int | None) -> Any:
-        watch = threading.Timer(REFERENCE_SECONDS, self._give_up)
+        watch = threading.Timer(self.seconds, self._give_up)
         watch.daemon = True
         watch.start()
         try:
@@ -76,7 +75,7 @@ class _Guarded(Judge):
             frame = frame.f_back
         error = VerificationError(
             "load_timeout",
-            f"the module is still running after {REFERENCE_SECONDS:.0f} s" + (f" (line {line})" if line else ""),
+            f"the module is still running after {self.seconds:.0f} s" + (f" (line {line})" if line else ""),
             "remove the loop, or what waits there",
             line,
         )

@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: 
         _end(house, request["pid"])
         return None
     if request["op"] == "end":
-        return {"exit": _end(house, request["pid"])}
+        return {"exit": _end(house, request["pid"], request["grace"])}
     folder = tempfile.mkdtemp(dir=house.root)
     pid = os.fork()
     if pid == 0:
@@ -144,9 +145,12 @@ def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: 
     return {"pid": pid}
 
 
-def _end(house: _House, pid: int) -> str:
+def _end(house: _House, pid: int, grace: float = 0.0) -> str:
     if house.owners.pop(pid, None) is None:
         return "unknown"
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        time.sleep(0.002)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
