@@ -43,6 +43,8 @@ class Builder:
 
     def index(self, x: Value, dim: int) -> Expr:
         """Read the coordinate along a dimension of x."""
+        if x.shape[dim].hint == 1:
+            return Literal(torch.int64, 0)
         return Index(torch.int64, len(x.shape) - dim)
 
     @property

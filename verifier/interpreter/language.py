@@ -17,6 +17,7 @@ def repair() -> None:
 
     _repair_rewriting(it)
     _repair_scalars(it)
+    _repair_splat(it)
     _repair_arg_reductions(it)
     _accept_precisions(it)
     _first_config_only()
@@ -50,6 +51,18 @@ def _repair_scalars(it: Any) -> None:
         tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])
 
     it._patch_lang_tensor = patch_lang_tensor
+
+
+def _repair_splat(it: Any) -> None:
+    """A comparison of two scalars keeps their dtype there; spread over a block, it must be a boolean again."""
+    splat = it.InterpreterBuilder.create_splat
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        if arg.data.dtype == np.bool_:
+            return it.TensorHandle(np.full(ret_ty.shape, arg.data.reshape(-1)[0]), it.tl.int1)
+        return splat(self, ret_ty, arg)
+
+    it.InterpreterBuilder.create_splat = create_splat
 
 
 def _repair_arg_reductions(it: Any) -> None:

@@ -123,7 +123,8 @@ def multi_margin_loss(
         picked = builder.pointwise(f"_{label}_picked", where(chosen, element, 0.0), dtype)
         return read(builder, builder.reduce("sum", picked, [dim], dtype, label=f"_{label}"))
 
-    gap = relu_of(builder.element(margin, dtype) - own("own", x) + x)
+    behind = relu_of(builder.element(margin, dtype) - own("own", x) + x)
+    gap = read(builder, builder.pointwise("_gap", behind, dtype))
     term = gap if power == 1 else gap * gap
     if weight is not None:
         term = term * own("weight", builder.element(weight, dtype))
