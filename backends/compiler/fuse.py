@@ -189,6 +189,8 @@ def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[V
     for other in sorted(others, key=groups.index, reverse=True):
         if other.epoch != into.epoch or other.domain != into.domain or not _compatible(into, other):
             continue
+        if other.kind == "split" and any(v in _reduced(other) for op in into.ops for v in op.inputs):
+            continue  # stage one cannot wait for another's stage two
         between = groups[groups.index(other) + 1 : groups.index(into)]
         made = other.values
         if any(root(value) in made for group in between for op in group.ops for value in op.inputs):

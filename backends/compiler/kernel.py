@@ -239,11 +239,15 @@ def formula(group: Group) -> str:
     return ", ".join(dict.fromkeys(group.steps)) or "One step"
 
 
+def capital(text: str) -> str:
+    """Begin a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def docstring(group: Group, summary: str) -> str:
     """The summary, and the user's lines that the kernel stands for."""
     lines = group.lines
-    text = summary[0].upper() + summary[1:]
-    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    text = capital(summary).replace("\\", "\\\\").replace('"""', "'''")
     if not lines:
         return f'{TAB}"""{text}"""'
     body = "\n".join(f"{TAB}{TAB}{line}" for line in lines).replace("\\", "\\\\").replace('"""', "'''")

@@ -26,6 +26,10 @@ def lower(captured: Captured, source: str) -> Program:
     return Lowering(captured, source).program()
 
 
+STRUCTURE = {"axis0", "axis1", "keepdim", "diagonal", "reduction", "correction", "ord", "p", "groups"}
+"""Arguments that decide the kernel's shape: the file is written for their value and refuses another."""
+
+
 class Lowering:
     """Walks the graph once, keeping what each node became."""
 
@@ -224,7 +228,9 @@ class Lowering:
         return result
 
     def _named(self, value: Any, argument: str) -> Any:
-        return self.host.scalar(value, self.builder.origin, argument)
+        named = self.host.scalar(value, self.builder.origin, argument)
+        is_structure = "dim" in argument or argument in STRUCTURE
+        return self.builder.pin(named) if is_structure and isinstance(named, Scalar) else named
 
     def _check_dtypes(self, node: torch.fx.Node, given: Any) -> None:
         for leaf in pytree.tree_leaves(given):

@@ -64,10 +64,20 @@ def _next_step(builder: Builder, tree: Expr) -> tuple[Expr, Restore | None] | No
             continue  # a view of an argument or of PyTorch's result costs nothing where it is
         if op.kind in _STEPS and (step := _STEPS[op.kind](builder, op, operand, others)):
             unview, restore = step
+            seen = tree
             for other in others:
-                tree = replace(tree, other, unview(other))
-            return replace(tree, operand, op.source), restore
+                seen = replace(seen, other, unview(other))
+            seen = replace(seen, operand, op.source)
+            if _views(seen) < _views(tree):  # else two views would be traded for each other for ever
+                return seen, restore
     return None
+
+
+def _views(tree: Expr) -> int:
+    """Count the operands that are views of something computed here."""
+    return sum(
+        isinstance(operand.op, View) and operand.op.source.op is not None for operand in _operands(tree)
+    )
 
 
 def _covers(operand: Value, others: list[Value]) -> bool:

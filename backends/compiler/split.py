@@ -8,13 +8,13 @@ from backends.compiler.axes import layout
 from backends.compiler.body import identity
 from backends.compiler.fuse import Group
 from backends.compiler.ir import Pointwise, Reduce, Value
-from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, contiguous, docstring, formula
+from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, capital, contiguous, docstring, formula
 from backends.compiler.frames import Frame
 from backends.compiler.naming import chain
 from backends.compiler.expression import compute_dtype
 from backends.compiler.text import TYPES, Writer
 
-PARTS = 1024
+PARTS = "PARTS"
 
 
 def write(group: Group, squeezed: dict[Value, Value]) -> KernelText:
@@ -82,10 +82,10 @@ class Split(Assembly):
         ]
         header = "\n".join(
             f"{TAB}{part}," for part in (", ".join(pointers), ", ".join([*sizes, *self.first_scalars]),
-                                         "BLOCK: tl.constexpr") if part
+                                         "PARTS: tl.constexpr, BLOCK: tl.constexpr") if part
         )
         doc = docstring(
-            self.group, f"{formula(self.group)}, first of two: each of {PARTS} programs a row reduces its share."
+            self.group, f"{formula(self.group)}, first of two: several programs a row, each reduces its share."
         )
         body = "\n".join(TAB + line if line else "" for line in lines)
         return f"@triton.jit\ndef {name}_parts_kernel(\n{header}\n):\n{doc}\n{body}\n"
@@ -130,9 +130,9 @@ class Split(Assembly):
         self.second_count = bool(count)
         header = f"{TAB}{', '.join(pointers)},\n" + (
             f"{TAB}{', '.join([*count, *self.second_scalars])},\n" if count or self.second_scalars else ""
-        )
+        ) + f"{TAB}PARTS: tl.constexpr,\n"
         body = "\n".join(TAB + line for line in lines)
-        doc = f'{TAB}"""{formula(self.group)}, second of two: combine a row\'s {PARTS} shares."""'
+        doc = f'{TAB}"""{capital(formula(self.group))}, second of two: combine a row\'s shares."""'
         return f"@triton.jit\ndef {name}_kernel(\n{header}):\n{doc}\n{body}\n", [self.signature.results[v] for v in finals]
 
     def _has_rows(self, value: Value) -> bool:
@@ -158,19 +158,20 @@ class Split(Assembly):
         size_lines, _ = self._size_lines(every)
         lines += size_lines
         rows = " * ".join(axis.size for axis in self.frame.layout.outer) or "1"
+        places = " * ".join(axis.size for axis in self.frame.layout.reduced)
+        lines.append(f"parts = max(min(triton.next_power_of_2(triton.cdiv({places}, 1024)), 1024), 1)")
         for op, part in self.partials.items():
             dtype = compute_dtype(op.out.dtype if op.kind in ("sum", "mean") else op.source.dtype)
-            lines.append(f"{part} = {like}.new_empty(({rows}, {PARTS}), dtype={dtype})")
+            lines.append(f"{part} = {like}.new_empty(({rows}, parts), dtype={dtype})")
         arguments = ", ".join(
             [*operands.values(), *self.first_results, *self.partials.values(), *self.first_sizes, *self.first_scalars]
         )
-        lines.append(f"{name}_parts_kernel[({rows}, {PARTS})]({arguments}, BLOCK=1024)")
-        places = " * ".join(axis.size for axis in self.frame.layout.reduced)
+        lines.append(f"{name}_parts_kernel[({rows}, parts)]({arguments}, PARTS=parts, BLOCK=1024)")
         arguments = ", ".join(
             [*self.partials.values(), *self.second_operands, *finals, *([places] if self.second_count else []),
              *self.second_scalars]
         )
-        lines.append(f"{name}_kernel[({rows},)]({arguments})")
+        lines.append(f"{name}_kernel[({rows},)]({arguments}, PARTS=parts)")
         lines.append(f"return {', '.join(self.signature.results.values())}")
         parameters = ", ".join([*operands.values(), *self.signature.scalars.values()])
         return f"def {name}({parameters}):\n" + indent("\n".join(lines), TAB) + "\n"
