@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repl.reading import BARE
+
 if TYPE_CHECKING:
     from repl.desk import Desk
 
@@ -46,7 +48,7 @@ def command(function: Command) -> Command:
 
 def run(desk: Desk, line: str) -> None:
     """Run one command line; what is wrong with it is one clear line."""
-    name, _, argument = line.strip().partition(" ")
+    name, _, argument = BARE.get(line.strip(), line.strip()).partition(" ")
     known = COMMANDS.get(name)
     if known is None:
         near = difflib.get_close_matches(name, COMMANDS, 1, cutoff=0.4)

@@ -59,7 +59,10 @@ class Desk:
 
     def warm(self) -> None:
         """Start the judge's process, so that it is ready when the first problem comes."""
-        self._judge()
+        try:
+            self._judge()
+        except Exception:  # told when a problem needs it: now the prompt is on the screen, and nothing may be printed
+            self.trace = traceback.format_exc()
 
     def take(self, text: str, *, folds: bool = False) -> None:
         """Run a command, or convert what was pasted."""
@@ -160,34 +163,24 @@ class Desk:
 
     def _follow(self, start: Callable[[Problem, Verifier], Iterator[Event]], label: str) -> None:
         """Show a conversion to its end, or to Ctrl-C, and keep what came of it."""
-        from repl.watch import Watch
+        from repl.watch import Watch, follow
 
-        if self.problem is None:
+        problem = self.problem
+        if problem is None:
             self.say("nothing was pasted yet", "yellow")
             return
         self._interrupts.forget()
-        events: Iterator[Event] = iter(())
-        stopped = False
         error: Trouble | None = None
         with Watch(self.console, label, self.theme) as watch:
             try:
-                events = start(self.problem, self._judge())
-                while event := self._interrupts.pull(events):
-                    watch.event(event)
-            except KeyboardInterrupt:
-                stopped = True
+                stopped = follow(watch, lambda: start(problem, self._judge()), self._interrupts)
             except Exception as fault:
                 self.trace = traceback.format_exc()
-                error = trouble_of(fault) or _unexpected(fault)
-            finally:
-                close = getattr(events, "close", None)
-                if close:
-                    close()
+                error, stopped = trouble_of(fault) or _unexpected(fault), False
         if stopped:
             kept = "; what was written so far is kept" if watch.kernel else ""
             error = Trouble("interrupted", f"stopped{kept}")
-        turn = watch.turn or Turn(self.problem, error=error)
-        self._finish(turn, watch.kernel)
+        self._finish(watch.turn or Turn(problem, watch.candidates, error), watch.kernel)
 
     def _finish(self, turn: Turn, partial: str = "") -> None:
         from repl import report
@@ -201,6 +194,8 @@ class Desk:
         if best:
             self.trace = best.verdict.trace or self.trace
             self.say("")
+            if len(turn.candidates) > 1:
+                self.say(f" the best of {len(turn.candidates)}: {best.origin} of {best.backend}")
             for row in report.table(best.verdict, width=self.console.width, frame=self.console.is_terminal):
                 self.console.print(row, soft_wrap=True)
         if turn.error:

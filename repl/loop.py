@@ -89,7 +89,7 @@ def _serve_plain(settings: Settings, parts: Parts | None) -> int:
     with Interrupts() as interrupts, closing(Desk(settings, interrupts, parts, plain=True)) as desk:
         print(greeting(settings), INVITATION, sep="\n", flush=True)
         reader = PlainReader()
-        desk.attempt(desk.warm)
+        desk.warm()
         return _serve(desk, reader, lambda: interrupts.pull(iter(reader.read, None)) or "")
 
 
@@ -107,7 +107,7 @@ def _serve(desk: Desk, reader: Reader, read: Callable[[], str]) -> int:
 
 def _begin(desk: Desk) -> None:
     """Start what is slow, now that the prompt is drawn: the judge's process, and our own imports beside the typing."""
-    desk.attempt(desk.warm)
+    desk.warm()
     names = ("repl.watch", "repl.convert", "repl.report")
     threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 

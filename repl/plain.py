@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from repl.reading import is_command
+
 INVITATION = 'paste an nn.Module, then a line with only "."; /help lists the commands'
 
 
@@ -25,7 +27,7 @@ class PlainReader:
                 if any(lines):
                     break
                 continue
-            if text.startswith("/") and not any(lines):
+            if is_command(text) and not any(lines):
                 return text
             lines.append(text)
         if not any(part.strip() for part in lines):

@@ -18,6 +18,9 @@ Action = Literal["run", "convert", "refuse", "newline"]
 GAP = 0.05
 """Seconds without a key that end a burst: hands are slower, and the packets of one raw paste come closer together."""
 
+BARE = {"exit": "/quit", "quit": "/quit", "exit()": "/quit", "quit()": "/quit", "help": "/help", "?": "/help"}
+"""Words that are no command and no module, and whose meaning is plain."""
+
 UNFINISHED = frozenset({"empty", "truncated"})
 """What more text can mend: Enter goes on, however the text came."""
 
@@ -75,8 +78,8 @@ def read(text: str) -> Reading:
 
 
 def is_command(text: str) -> bool:
-    """Tell a slash command from a paste: one line that begins with a slash."""
-    return text.startswith("/") and "\n" not in text.strip()
+    """Tell a command from a paste: one line that begins with a slash, or a word that people try in every prompt."""
+    return text.strip() in BARE or (text.startswith("/") and "\n" not in text.strip())
 
 
 def on_enter(text: str, arrival: Arrival) -> Action:

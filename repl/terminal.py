@@ -102,9 +102,15 @@ class Interrupts:
         if self._pending:
             self._pending = False
             raise KeyboardInterrupt
+        with self.armed():
+            return next(source, default)
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        """Let Ctrl-C interrupt what is done here."""
         self._armed = True
         try:
-            return next(source, default)
+            yield
         finally:
             self._armed = False
 
@@ -112,7 +118,6 @@ class Interrupts:
         now = time.monotonic()
         mashed, self._last = now - self._last < MASHED, now
         if self._armed and not mashed:
-            self._armed = False
             raise KeyboardInterrupt
         self._pending = not mashed
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repl.events import CandidateDone, CheckDone, Event, Finished, Started, VerdictDone, Wrote
 from repl.foreign import one_line
 from repl.stream import Stream
+from repl.terminal import Interrupts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from repl.turn import Turn
+    from repl.turn import Candidate, Turn
     from verifier.verdict import Verdict
 
 
@@ -28,6 +30,8 @@ class Watch:
         self._planned: int | None = 1
         self.kernel = ""
         """The code of the candidate being written or judged, whole or not."""
+        self.candidates: tuple[Candidate, ...] = ()
+        """The candidates that were judged so far."""
         self.turn: Turn | None = None
 
     def __enter__(self) -> Watch:
@@ -62,6 +66,7 @@ class Watch:
             case CheckDone(check):
                 self._stream.status(f"verifying · {one_line(check.name)} {_MARKS[check.outcome]}")
             case VerdictDone(number, candidate, best):
+                self.candidates += (candidate,)
                 if self._planned != 1:
                     self._stream.say(_outcome(number, candidate.verdict, best), style="dim")
             case Finished(turn):
@@ -76,6 +81,23 @@ class Watch:
         if planned != 1:
             of = f" of {planned}" if planned else ""
             self._stream.say(f"{backend} · candidate {number}{of}", style="dim")
+
+
+def follow(watch: Watch, start: Callable[[], Iterator[Event]], interrupts: Interrupts) -> bool:
+    """Show all events, and return whether Ctrl-C ended them; the source is closed in every case."""
+    events: Iterator[Event] = iter(())
+    try:
+        events = start()
+        while event := interrupts.pull(events):
+            watch.event(event)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        close = getattr(events, "close", None)
+        if close:
+            with interrupts.armed():  # a source that hangs while it closes is left to itself by a second Ctrl-C
+                close()
+    return False
 
 
 def _outcome(number: int, verdict: Verdict, best: bool) -> str:

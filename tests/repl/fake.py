@@ -30,8 +30,10 @@ class FakeBackend:
     def write(self, request: Request) -> Iterator[Chunk]:
         """Stream the kernel line by line."""
         yield Chunk("status", "reading the module")
+        if request.candidate:
+            yield Chunk("code", f"candidate = {request.candidate}\n")
         for number, line in enumerate(self.kernel.splitlines(keepends=True)):
-            if self.mode == "block" and number == 20:
+            if (self.mode == "block" or (self.mode == "block second" and request.candidate)) and number == 20:
                 time.sleep(600)
             if self.mode == "raise" and number == 20:
                 raise RuntimeError("the generator died [/bold]")

@@ -146,9 +146,10 @@ def test_model(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quit(desk: Desk) -> None:
-    """/quit leaves."""
-    with pytest.raises(commands.Leave):
-        desk.take("/quit")
+    """/quit leaves, and so does the word alone."""
+    for word in ("/quit", "exit", "quit()"):
+        with pytest.raises(commands.Leave):
+            desk.take(word)
 
 
 def test_a_broken_paste_is_kept_and_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,6 +120,23 @@ def test_ctrl_c_while_verifying(start: Start, tmp_path: Path) -> None:
     assert json.loads(turns(tmp_path)[-1].read_text())["verdict"] is None
 
 
+def test_ctrl_c_keeps_the_candidates_that_were_judged(start: Start, tmp_path: Path) -> None:
+    """Ctrl-C while the second candidate is written leaves the first, with its verdict."""
+    child = start("block second", "-k", "2")
+    child.send(f"\x1b[200~{SMALL}\x1b[201~\r")
+    child.expect("candidate 2 of 2")
+    child.expect("line_19 ")
+    time.sleep(0.2)
+    child.sendintr()
+    child.expect("verified on cpu")
+    child.expect("stopped")
+    child.expect(PROMPT)
+    assert leave(child) == 0
+    assert turns(tmp_path)[0].read_text() == KERNEL
+    kept = json.loads(turns(tmp_path)[-1].read_text())
+    assert kept["verdict"]["outcome"] == "pass" and kept["error"]["code"] == "interrupted"
+
+
 def test_mashed_ctrl_c_does_not_leave(start: Start) -> None:
     """Ctrl-C twenty times, while generating and at the prompt, leaves the session alive."""
     child = start("block")

@@ -18,6 +18,7 @@ def test_a_command_runs() -> None:
     """A line that begins with a slash is a command; a longer text is not."""
     assert on_enter("/help", "typed") == "run"
     assert not read("/help\nclass A: pass").command
+    assert on_enter("exit", "typed") == on_enter("help", "typed") == "run"
 
 
 @pytest.mark.parametrize("text", [SMALL, LONG])

@@ -112,6 +112,25 @@ def test_ctrl_c_stops_what_is_waited_for() -> None:
     assert cleaned == ["cleaned"]
 
 
+def test_a_second_ctrl_c_ends_a_hanging_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that hangs while it closes does not hold the prompt: a later Ctrl-C leaves it."""
+    monkeypatch.setattr("repl.terminal.MASHED", 0.2)
+
+    def hanging() -> Iterator[str]:
+        try:
+            time.sleep(30)
+            yield ""
+        finally:
+            time.sleep(30)
+
+    with Interrupts() as interrupts:
+        press(0.1, 0.05, 0.4)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.pull(hanging())
+        assert 0.4 < time.monotonic() - began < 5
+
+
 def test_ctrl_c_while_drawing_waits() -> None:
     """Ctrl-C outside of `pull` interrupts nothing until the next one."""
     with Interrupts() as interrupts:
