@@ -119,7 +119,7 @@ class Interrupts:
         mashed, self._last = now - self._last < MASHED, now
         if self._armed and not mashed:
             raise KeyboardInterrupt
-        self._pending = not mashed
+        self._pending = self._pending or not mashed
 
 
 def _stdin_fd() -> int:

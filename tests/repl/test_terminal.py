@@ -135,6 +135,7 @@ def test_ctrl_c_while_drawing_waits() -> None:
     """Ctrl-C outside of `pull` interrupts nothing until the next one."""
     with Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
         drawn = sum(range(1000))
         assert drawn == 499500
         with pytest.raises(KeyboardInterrupt):
