@@ -27,7 +27,12 @@ class Body:
         self.used_masks: set[str] = set()
         self.reduced = _reduced(group)
         self.elements: dict[Value, str] = {}  # names reserved for operands
-        self.writer = Writer(self.known, scalars, self.layout.index_names())
+        self.writer = Writer(self.known, scalars, self._indices())
+
+    def _indices(self) -> dict[int, str]:
+        """The coordinates' names; one pass over memory has the offset alone, and at most one dimension to index."""
+        names = self.layout.index_names()
+        return dict.fromkeys(names, "offsets") if self.frame.flat else names
 
     # ---- operands -------------------------------------------------------------------------------
 

@@ -185,13 +185,13 @@ class Product:
             lines += [
                 f"batch = torch.broadcast_shapes({a}.shape[:-2], {b}.shape[:-2])",
                 f"shape = (*batch, {a}.shape[-2], {b}.shape[{n_dim}])",
-                f"left = {a}.expand(*batch, -1, -1).reshape(-1, *{a}.shape[-2:])",
-                f"right = {b}.expand(*batch, -1, -1).reshape(-1, *{b}.shape[-2:])",
+                f"left = {a}.expand(*batch, -1, -1).flatten(0, -3)",
+                f"right = {b}.expand(*batch, -1, -1).flatten(0, -3)",
             ]
         else:
             lines += [
                 f"shape = (*{a}.shape[:-1], {b}.shape[{n_dim}])",
-                f"left, right = {a}.reshape(-1, {a}.shape[-1]), {b}",
+                f"left, right = {a}.flatten(0, -2), {b}",
             ]
         if self.op.b_is_nk:
             lines.append("right = right.mT  # [n, k] read as [k, n]: only the strides change")

@@ -114,7 +114,7 @@ def multi_margin_loss(
     builder: Builder, self: Value, target: Value, p: Any, margin: Any, weight: Value | None, reduction: int
 ) -> Value:
     dim, dtype, power = len(self.shape) - 1, compute_dtype(self.dtype), number(builder, p)
-    if dim not in (0, 1) or power not in (1, 2) or any(size.hint == 0 for size in self.shape):
+    if dim not in (0, 1) or power not in (1, 2) or len(target.shape) != dim or any(size.hint == 0 for size in self.shape):
         raise Declined("multi_margin_loss of this shape")
     x = read(builder, self)
     chosen = equal(builder.index(self, dim), builder.element(builder.unsqueeze(target, dim), torch.int64))

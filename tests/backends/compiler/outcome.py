@@ -37,6 +37,7 @@ def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
         try:
             reference = load(_written(Path(folder) / "reference.py", text)).Model()
             expected = _run(reference, inputs)
+            exact = _run(reference, pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
         except Exception as fault:
             return Outcome("skipped", f"{type(fault).__name__}: {fault}")
         try:
@@ -49,21 +50,22 @@ def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
             found = _run(load(_written(Path(folder) / "kernel.py", kernel)).ModelNew(), inputs)
         except Exception as fault:
             return Outcome("crash", _where(fault))
-    return difference(expected, found)
+    return difference(expected, found, exact)
 
 
-def difference(expected: Any, found: Any) -> Outcome:
-    """Compare structure, shapes, dtypes and values."""
+def difference(expected: Any, found: Any, exact: Any = None) -> Outcome:
+    """Compare structure, shapes, dtypes and values; `exact` shows how far off PyTorch itself may be."""
     (known, spec), (got, other) = pytree.tree_flatten(expected), pytree.tree_flatten(found)
     if len(known) != len(got) or spec.num_leaves != other.num_leaves:
         return Outcome("wrong", f"structure {other} for {spec}")
-    for want, have in zip(known, got, strict=True):
-        if fault := _leaf(want, have):
+    oracles = pytree.tree_leaves(exact) if exact is not None else [None] * len(known)
+    for want, have, oracle in zip(known, got, oracles, strict=True):
+        if fault := _leaf(want, have, oracle):
             return Outcome("wrong", fault)
     return Outcome("right")
 
 
-def _leaf(want: Any, have: Any) -> str:
+def _leaf(want: Any, have: Any, oracle: Any) -> str:
     if not isinstance(want, torch.Tensor):
         return "" if want == have else f"{have} for {want}"
     if want.shape != have.shape or want.dtype != have.dtype:
@@ -72,16 +74,17 @@ def _leaf(want: Any, have: Any) -> str:
         return "" if torch.equal(want, have) else "complex values"
     if not want.is_floating_point():
         return "" if torch.equal(want, have) else f"{int((want != have).sum())} of {want.numel()} differ"
-    return _floats(want.double(), have.double(), RELATIVE[want.dtype])
+    own_error = torch.zeros(()) if oracle is None else (want.double() - oracle.double()).abs().nan_to_num(0.0, 0.0, 0.0)
+    return _floats(want.double(), have.double(), RELATIVE[want.dtype], own_error)
 
 
-def _floats(want: torch.Tensor, have: torch.Tensor, relative: float) -> str:
+def _floats(want: torch.Tensor, have: torch.Tensor, relative: float, own_error: torch.Tensor) -> str:
     if not torch.equal(want.isnan(), have.isnan()):
         return f"NaN in {int(have.isnan().sum())} places for {int(want.isnan().sum())}"
     finite = want[want.isfinite()]
     scale = finite.abs().mean() if finite.numel() else torch.zeros(())
     gap = torch.where((want == have) | want.isnan(), 0.0, (want - have).abs())
-    bad = (gap > relative * (want.abs() + 0.5 * scale) + 1e-30) | gap.isnan()
+    bad = (gap > relative * (want.abs() + 0.5 * scale) + 2.0 * own_error + 1e-30) | gap.isnan()
     worst = float((gap / (want.abs() + scale + 1e-30)).nan_to_num(posinf=9e9).max())
     return f"{int(bad.sum())} of {bad.numel()} differ, by {worst:.1e}" if bad.any() else ""
 
@@ -91,6 +94,17 @@ def _run(module: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
     copies = pytree.tree_map(lambda leaf: _copy(leaf) if isinstance(leaf, torch.Tensor) else leaf, inputs)
     with torch.no_grad():
         return module(*copies)
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def _is_half(tree: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype in HALVES for leaf in pytree.tree_leaves(tree))
+
+
+def _widened(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype in HALVES else leaf
 
 
 def _copy(x: torch.Tensor) -> torch.Tensor:
