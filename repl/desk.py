@@ -191,9 +191,9 @@ class Desk:
         if self.kernel:
             self.session.kernel(self.kernel)
         self.session.verdict(turn.to_dict())
+        self.say("")
         if best:
             self.trace = best.verdict.trace or self.trace
-            self.say("")
             if len(turn.candidates) > 1:
                 self.say(f" the best of {len(turn.candidates)}: {best.origin} of {best.backend}")
             for row in report.table(best.verdict, width=self.console.width, frame=self.console.is_terminal):

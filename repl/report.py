@@ -6,6 +6,7 @@ The words claim only what the verdict holds: without a GPU there is no speed in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repl.foreign import one_line
@@ -113,11 +114,13 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _shown(verdict: Verdict) -> list[Check]:
     """The checks up to and with the first failure: what follows it is a consequence or was not run."""
-    shown = []
+    shown: list[Check] = []
     for check in verdict.checks:
-        shown.append(check)
         if check.outcome == "fail":
-            break
+            # The last row says it in words; once is enough.
+            said = one_line(check.detail) in one_line(verdict.message)
+            return [*shown, replace(check, detail="") if said else check]
+        shown.append(check)
     return shown
 
 

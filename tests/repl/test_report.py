@@ -85,6 +85,12 @@ def test_a_failure_shows_its_first_cause() -> None:
     assert "in Triton" not in said
 
 
+def test_a_failure_is_told_once() -> None:
+    """What the failing check and the verdict both say is said in the last row alone."""
+    verdict = replace(FAILED, checks=(Check("values", "fail", FAILED.message),))
+    assert text(verdict).count("1.5 instead of 1.0") == 1
+
+
 def test_cannot_verify_is_no_failure() -> None:
     """What could not be judged is neither passed nor failed."""
     said = text(Verdict("cannot_verify", code="no_triton", message="Triton is not installed"))
