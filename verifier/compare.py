@@ -8,17 +8,10 @@ import torch
 from torch import Tensor
 
 from verifier.patterns import looks_rounded, where
+from verifier.structure import Finding, compare_structure
 from verifier.tolerance import Truth, allowed, part, pieces, widen
 from verifier.tree import Spec, Tree, walk
 from verifier.verdict import Accuracy
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong: a code of the verdict contract and a line a person can act on."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ def _finite(values: Tensor) -> Tensor:
 
 
 def _compare(expected: Expectation, actual: Tree, given: tuple[Tensor, ...]) -> Finding | None:
-    finding = _compare_structure(expected.spec, actual.spec, expected.root)
+    finding = compare_structure(expected.spec, actual.spec, expected.root)
     if finding:
         return finding
     numbers = _numbers(actual.spec, expected.root)
@@ -104,51 +97,6 @@ def _compare(expected: Expectation, actual: Tree, given: tuple[Tensor, ...]) -> 
 
 def _numbers(spec: Spec, root: str) -> dict[str, int]:
     return {path: node["at"] for path, node in walk(spec, root) if node["kind"] == "tensor"}
-
-
-def _compare_structure(expected: Spec, actual: Spec, root: str) -> Finding | None:
-    wanted, got = dict(walk(expected, root)), dict(walk(actual, root))
-    if _containers(expected) != _containers(actual) or wanted.keys() != got.keys():
-        return Finding("structure_mismatch", f"the module returns {describe(expected)}, the kernel {describe(actual)}")
-    for path, node in wanted.items():
-        other = got[path]
-        if node["kind"] != other["kind"]:
-            return Finding("structure_mismatch", f"{path} should be {describe(node)}, it is {describe(other)}")
-        if node["kind"] == "scalar" and not _same_scalars(node, other):
-            return Finding("value_mismatch", f"{path} should be {node['value']}, it is {other.get('value')}")
-        if node["kind"] == "other" and node["name"] != other.get("name"):
-            return Finding("structure_mismatch", f"{path} should be a {node['name']}, it is a {other['name']}")
-    return None
-
-
-def _containers(spec: Spec) -> object:
-    """Return the nesting alone; the order of a dictionary's keys does not count."""
-    if "items" not in spec:
-        return None
-    inner = [_containers(item) for item in spec["items"]]
-    keys = spec.get("keys")
-    return spec["kind"], spec.get("name"), dict(zip(keys, inner, strict=True)) if keys is not None else inner
-
-
-def _same_scalars(expected: Spec, actual: Spec) -> bool:
-    if (expected["type"], expected["value"]) == (actual.get("type"), actual.get("value")):
-        return True
-    if expected["type"] != "float" or actual.get("type") != "float":
-        return False
-    wanted, got = float(expected["value"]), float(actual["value"])
-    return wanted == got or abs(wanted - got) <= 2e-5 * abs(wanted)
-
-
-def describe(spec: Spec) -> str:
-    """Say in words what a structure is."""
-    kind = spec["kind"]
-    if kind in ("tuple", "list"):
-        return f"a {kind} of {len(spec['items'])}"
-    if kind == "dict":
-        return f"a dict with keys {', '.join(spec['keys'][:6])}"
-    if kind in ("record", "other"):
-        return f"a {spec['name']}"
-    return {"none": "None", "tensor": "a tensor"}.get(kind) or f"the {spec.get('type')} {spec.get('value')}"
 
 
 def compare_tensor(known: Truth, got: Tensor, path: str, given: tuple[Tensor, ...] = ()) -> Finding | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -127,3 +128,21 @@ def run_wide(call: Callable[[], Any], narrow: torch.dtype, disturb: tuple[list[T
             mode.disturb(tensor)
         with double_by_default(), mode:
             return call()
+
+
+def twin(model: nn.Module, *, widen: bool) -> nn.Module:
+    """Copy buffers and attributes, so that every call starts from the same state; parameters are shared or widened."""
+    shared: dict[int, Any] = {}
+    for parameter in model.parameters():
+        if widen and parameter.is_floating_point():
+            shared[id(parameter)] = nn.Parameter(parameter.detach().double(), requires_grad=False)
+        elif not widen:
+            shared[id(parameter)] = parameter
+    twin = copy.deepcopy(model, shared)
+    return twin.double() if widen else twin
+
+
+def wide_copy(tensor: Tensor) -> Tensor:
+    """Copy a tensor, floating point values widened."""
+    wide = tensor.detach().clone()
+    return wide.double() if wide.is_floating_point() else wide

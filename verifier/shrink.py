@@ -7,40 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from verifier import literals
 from verifier.errors import VerificationError
 from verifier.footprint import Footprint, look
 from verifier.glance import surely_small
+from verifier.limits import ACCEPTABLE, COMFORTABLE, Limits
 from verifier.problem import Problem
 from verifier.scaling import CAPS, SMALLEST, ways
 
 FAILS, POOR, GOOD = range(3)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one run may cost. The interpreter takes about 0.6 ms a program, 2 ms a row, 2.8 ms a 32x32x32 product."""
-
-    held: int = 1_000_000
-    largest: int = 40_000
-    produced: int = 1_000_000
-    rows: int = 512
-    products: int = 2**21
-    convolved: int = 2**22
-
-    def excess(self, found: Footprint) -> float:
-        """Return by which factor the worst limit is exceeded; at most 1 means it fits."""
-        ratios: list[float] = [getattr(found, limit.name) / getattr(self, limit.name) for limit in fields(self)]
-        return max(ratios)
-
-
-COMFORTABLE = Limits()
-ACCEPTABLE = Limits(
-    held=30_000_000, largest=1_000_000, produced=60_000_000, rows=4096, products=2**26, convolved=2**31
-)
-"""Beyond this a run takes many seconds even where PyTorch does most of the work."""
 
 
 @dataclass(frozen=True)

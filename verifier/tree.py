@@ -104,3 +104,17 @@ def _plain(value: Any) -> Any:
     """Return a value of the plain type: a subclass may lie in its repr."""
     plain: dict[str, Callable[[Any], Any]] = {t.__name__: t for t in (bool, int, float, complex, str)}
     return plain[_plain_name(value)](value)
+
+
+def signature(args: list[Any], kwargs: dict[str, Any]) -> str:
+    """Describe the arguments of a call: float32 3x4, int 2, mask=bool 3x3."""
+    named = [("", value) for value in args] + [(f"{key}=", value) for key, value in kwargs.items()]
+    return ", ".join(name + _words(value) for name, value in named)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {'x'.join(map(str, value.shape)) or 'scalar'}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__} of {len(value)}"
+    return repr(value) if value is None or isinstance(value, (bool, int, float)) else type(value).__name__

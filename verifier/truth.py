@@ -5,7 +5,6 @@ Pasted code runs here, so a Reference lives in a child process, and never in the
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from verifier import admission, cases, degenerate
 from verifier.cases import Case
 from verifier.compare import Expectation, Expected
 from verifier.errors import VerificationError, reference_failed
+from verifier.limits import limits_for
 from verifier.literals import rewritten_kernel
 from verifier.ops import record
-from verifier.oracle import run_wide
+from verifier.oracle import run_wide, twin, wide_copy
 from verifier.problem import Problem
-from verifier.shrink import ACCEPTABLE, COMFORTABLE, FAILS, GOOD, POOR, Limits, shrink
+from verifier.shrink import FAILS, GOOD, POOR, shrink
 from verifier.tolerance import Truth, truth, untouched
-from verifier.tree import Tree, flatten, map_tensors
+from verifier.tree import Tree, flatten, map_tensors, signature
 
 PROBE_LIMIT = 2**27  # elements of parameters and inputs beyond which a third run costs more than it tells
 
@@ -70,7 +70,7 @@ class Reference:
                 return FAILS
             return POOR if made[-1].degenerate else GOOD
 
-        comfortable, acceptable = _limits(device)
+        comfortable, acceptable = limits_for(device)
         small = shrink(problem, works, comfortable=comfortable, acceptable=acceptable)
         found = next((one for one in reversed(made) if one.problem == small.problem), None)
         reference = found or cls(small.problem, device, seed, folder)
@@ -171,7 +171,7 @@ class Reference:
     def _run(self, case: Case, inputs: Any) -> Run:
         """Call a fresh copy of the module on inputs that are its own."""
         args, kwargs = inputs
-        model = _copied(self.model, widen=False)
+        model = twin(self.model, widen=False)
         try:
             with cases.no_stdin(), torch.no_grad():
                 cases.seed_all(cases.forward_seed(case))
@@ -180,7 +180,7 @@ class Reference:
                 if self.device.startswith("cuda"):
                     torch.cuda.synchronize()
         except (Exception, SystemExit) as error:
-            raise reference_failed(error, str(self.path), f"forward({_shapes(args, kwargs)})") from error
+            raise reference_failed(error, str(self.path), f"forward({signature(args, kwargs)})") from error
         return Run(flatten(outputs), flatten((args, kwargs)), flatten(cases.buffers(model)))
 
     def _widened(self, case: Case, given: Any, disturb: int | None) -> Run | None:
@@ -188,8 +188,8 @@ class Reference:
         if not self._wide:
             return None
         try:
-            args, kwargs = map_tensors(_wide_copy, given)
-            model = _copied(self.model, widen=True)
+            args, kwargs = map_tensors(wide_copy, given)
+            model = twin(self.model, widen=True)
             tensors = [*flatten((args, kwargs)).tensors, *model.parameters()]
             cases.seed_all(cases.forward_seed(case))
             noise = None if disturb is None else (tensors, disturb)
@@ -223,47 +223,7 @@ def _expectation(root: str, runs: Sequence[Tree | None], changed: tuple[int, ...
     return Expectation(eager.spec, tuple(truths), root)
 
 
-def _limits(device: str) -> tuple[Limits, Limits]:
-    """Return what fits: the interpreter's patience, or a GPU's memory (values, float64 twins and a probe)."""
-    if not device.startswith("cuda"):
-        return COMFORTABLE, ACCEPTABLE
-    elements = torch.cuda.mem_get_info()[0] // 48
-    limits = Limits(held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62)
-    return limits, limits
-
-
-def _copied(model: nn.Module, *, widen: bool) -> nn.Module:
-    """Copy buffers and attributes, so that every call starts from the same state; parameters are shared or widened."""
-    shared: dict[int, Any] = {}
-    for parameter in model.parameters():
-        if widen and parameter.is_floating_point():
-            shared[id(parameter)] = nn.Parameter(parameter.detach().double(), requires_grad=False)
-        elif not widen:
-            shared[id(parameter)] = parameter
-    twin = copy.deepcopy(model, shared)
-    return twin.double() if widen else twin
-
-
-def _wide_copy(tensor: Tensor) -> Tensor:
-    wide = tensor.detach().clone()
-    return wide.double() if wide.is_floating_point() else wide
-
-
 def _same(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
-def _shapes(args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Describe the arguments of a call: float32 3x4, int 2, mask=bool 3x3."""
-    named = [("", value) for value in args] + [(f"{key}=", value) for key, value in kwargs.items()]
-    return ", ".join(name + _words(value) for name, value in named)
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {'x'.join(map(str, value.shape)) or 'scalar'}"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__} of {len(value)}"
-    return repr(value) if value is None or isinstance(value, (bool, int, float)) else type(value).__name__

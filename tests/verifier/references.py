@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from verifier.compare import Expected, Finding, compare
+from verifier.compare import Expected, compare
 from verifier.problem import Problem
+from verifier.structure import Finding
 from verifier.tree import flatten
 from verifier.truth import Reference
 

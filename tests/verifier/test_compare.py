@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from verifier.compare import Expectation, Expected, Finding, accuracy, compare, compare_tensor
+from verifier.compare import Expectation, Expected, accuracy, compare, compare_tensor
+from verifier.structure import Finding
 from verifier.tolerance import truth, untouched
 from verifier.tree import flatten
 

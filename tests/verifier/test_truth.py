@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.verifier.references import HEAD, LAYER_NORM, LINEAR, SOFTMAX, judge, load, problem
-from verifier.compare import Finding, compare_inputs
+from verifier.compare import compare_inputs
 from verifier.errors import VerificationError
 from verifier.problem import Problem
+from verifier.structure import Finding
 from verifier.tree import flatten
 from verifier.truth import Reference
 
