@@ -28,7 +28,7 @@ class Limits:
 
 COMFORTABLE = Limits()
 ACCEPTABLE = Limits(
-    held=30_000_000, largest=1_000_000, produced=60_000_000, rows=4096, products=2**26, convolved=2**31
+    held=30_000_000, largest=1_000_000, produced=60_000_000, rows=4096, products=2**26, convolved=2**33
 )
 """Beyond this a run takes many seconds even where PyTorch does most of the work."""
 

@@ -70,6 +70,10 @@ def shrink(
             return _result(problem, original, *best, given_only)
     if acceptable.excess(original) <= 1:
         return Shrunk(problem, footprint=original)
+    search = _Search(problem, original, works, True, comfortable, acceptable, time.monotonic() + seconds)
+    best = search.smaller_batch()
+    if best:
+        return _result(problem, original, *best, given_only=True)
     raise VerificationError(
         "too_large",
         f"the problem needs {original.bytes / 1e9:.1f} GB, too much to run here, and it could not be shrunk",
@@ -115,8 +119,8 @@ class _Search:
     ) -> None:
         self.problem, self.original, self.works, self.given_only = problem, original, works, given_only
         self.comfortable, self.acceptable, self.deadline = comfortable, acceptable, deadline
-        sites = literals.sites(problem.source)
-        self.values = sorted({s.value for s in sites if s.value >= SMALLEST and (s.given or not given_only)})
+        self.sites, self.floor = literals.sites(problem.source), CAPS[-1]
+        self.values = sorted({s.value for s in self.sites if s.value >= SMALLEST and (s.given or not given_only)})
         self.seen: dict[str, Footprint | None] = {}
 
     def best(self) -> Found | None:
@@ -133,6 +137,13 @@ class _Search:
             if time.monotonic() > self.deadline:
                 break
         return second
+
+    def smaller_batch(self) -> Found | None:
+        """Return the given sizes with small counts halved too: an image network may allow nothing but its batch."""
+        self.values, self.floor = sorted({s.value for s in self.sites if s.given and s.value > 1}), 1
+        found = self._one_by_one(({}, self.original))
+        fits = found[0] and self.acceptable.excess(found[1]) <= 1
+        return found if fits and self.works(replace(self.problem, source=self._source(found[0]))) else None
 
     def _candidates(self) -> Iterator[Found]:
         """Yield what fits, gentlest first; then what does not, smallest first."""
@@ -183,7 +194,7 @@ class _Search:
             improved = False
             for now, value in sorted(((best[0].get(v, v), v) for v in self.values), reverse=True):
                 mapping = {**best[0], value: now // 2}
-                got = self._look(mapping) if now // 2 >= CAPS[-1] else None
+                got = self._look(mapping) if now // 2 >= self.floor else None
                 if got is not None and self.comfortable.excess(got) < self.comfortable.excess(best[1]):
                     best, improved = (mapping, got), True
                     break
