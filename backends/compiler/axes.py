@@ -75,7 +75,7 @@ def layout(group: Group) -> Layout:
         if size.hint == 1:
             continue
         reduced, mask = dim in group.dims, tuple(m[dim] for m in masks)
-        if runs and runs[-1][1] == reduced and runs[-1][2] == mask and runs[-1][0][-1] == dim - 1:
+        if runs and runs[-1][1:] == (reduced, mask) and all(s.hint == 1 for s in domain[runs[-1][0][-1] + 1 : dim]):
             runs[-1][0].append(dim)
         else:
             runs.append(([dim], reduced, mask))

@@ -10,7 +10,16 @@ import torch
 
 from backends.compiler import seethrough
 from backends.compiler.expression import (
-    Expr, Index, Literal, Number, Operand, Ref, Scalar, cast, compute_dtype, walk,
+    Expr,
+    Index,
+    Literal,
+    Number,
+    Operand,
+    Ref,
+    Scalar,
+    cast,
+    compute_dtype,
+    walk,
 )
 from backends.compiler.host import Host, state_text
 from backends.compiler.ir import ONE, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value, View
@@ -24,6 +33,7 @@ class Builder:
         self.host = host
         self.program_writes_in_place = program_writes_in_place
         self.ops: list[Op] = []
+        self.literals: dict[Value, Number] = {}  # single numbers that forward makes tensors of
         self.guards: dict[str, str] = {}  # condition → what to tell the person
         self.origin = Origin()
         self.result: Value | None = None  # shape and dtype as traced, of the operator at hand
@@ -33,6 +43,8 @@ class Builder:
     def element(self, operand: Value | Number | Scalar, dtype: torch.dtype) -> Expr:
         """Read an operand as one element converted to the dtype the kernel computes in."""
         target = compute_dtype(dtype)
+        if isinstance(operand, Value) and operand in self.literals:
+            return cast(Literal(compute_dtype(operand.dtype), self.literals[operand]), target)
         if isinstance(operand, Value):
             return cast(Ref(compute_dtype(operand.dtype), operand), target)
         if isinstance(operand, Scalar):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -79,6 +80,18 @@ def call_text(target: Any, arguments: Any, keywords: Any, host: Host) -> tuple[s
         return f"torch.cat({', '.join([*shown, *named])})", operands
     path = str(target).removeprefix("aten.")
     return f"torch.ops.aten.{path}({', '.join([*shown, *named])})", operands
+
+
+def constant_text(tensor: torch.Tensor, host: Host) -> str:
+    """Write a small tensor out, on the inputs' device."""
+    numbers = re.sub(r"\b(inf|nan)\b", r'float("\1")', repr(tensor.tolist() if tensor.dim() else shortest(tensor)))
+    return f"torch.tensor({numbers}, dtype={tensor.dtype}, device={_first_tensor(host)}.device)"
+
+
+def shortest(tensor: torch.Tensor) -> float | int | bool:
+    """Read a single number as the shortest text that means it: 0.1, not 0.10000000149."""
+    number: float | int | bool = tensor.item()
+    return float(str(tensor.numpy())) if tensor.dtype == torch.float32 else number
 
 
 def _factory(name: str, shown: list[str], named: list[str], keywords: Any, host: Host) -> str:

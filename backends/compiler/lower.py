@@ -30,6 +30,10 @@ STRUCTURE = {"axis0", "axis1", "keepdim", "diagonal", "reduction", "correction",
 """Arguments that decide the kernel's shape: the file is written for their value and refuses another."""
 
 
+WRITTEN_OUT = 64
+"""Elements up to which a tensor that forward makes from numbers is written out."""
+
+
 class Lowering:
     """Walks the graph once, keeping what each node became."""
 
@@ -68,7 +72,7 @@ class Lowering:
             if node.name in state:
                 self.env[node] = self._state(node, state_text(state[node.name]))
             elif node.name in lifted:
-                self.env[node] = self._state(node, self._constant(lifted[node.name]))
+                self.env[node] = self._constant(node, lifted[node.name])
             else:
                 self.env[node] = self._argument(node, next(texts))
 
@@ -76,17 +80,22 @@ class Lowering:
         tensor = node.meta["val"]
         return Value(node.name, sizes(tensor.shape), tensor.dtype, host=text, dense=tensor.is_contiguous())
 
-    def _constant(self, name: str) -> str:
-        """Find the attribute that holds a tensor which is neither parameter nor buffer."""
+    def _constant(self, node: torch.fx.Node, name: str) -> Value:
+        """A tensor that is neither parameter nor buffer: an attribute's, or one that forward makes from numbers."""
         wanted = self.captured.program.constants[name]
         for path, module in self.captured.module.named_modules():
             for key, value in vars(module).items():
                 if value is wanted:
-                    return f"{state_text(path)}.{key}"
-        raise NothingToConvert(
-            "not_convertible", f"forward makes the constant tensor {name} itself",
-            "Make it once in __init__ and register it with register_buffer.",
-        )
+                    return self._state(node, f"{state_text(path)}.{key}")
+        if not isinstance(wanted, torch.Tensor) or wanted.is_complex() or wanted.numel() > WRITTEN_OUT:
+            raise NothingToConvert(
+                "not_convertible", f"forward makes the constant tensor {name} itself",
+                "Make it once in __init__ and register it with register_buffer.",
+            )
+        made = self._state(node, extern.constant_text(wanted, self.host))
+        if not wanted.dim():
+            self.builder.literals[made] = extern.shortest(wanted)
+        return made
 
     def _argument(self, node: torch.fx.Node, text: str) -> Any:
         tensor = node.meta.get("val")
@@ -424,7 +433,8 @@ def _op_name(node: torch.fx.Node) -> str:
 
 
 def _writes_in_place(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+    is_operator = isinstance(target, torch._ops.OpOverload) and target is not torch.ops.aten.detach_.default
+    return is_operator and target._schema.is_mutable
 
 
 def _mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
