@@ -71,6 +71,9 @@ class Session:
         torch.set_num_threads(1)
         sys.dont_write_bytecode = True
         contained = self.trace is None
+        if self.device != "cpu":
+            torch.cuda.init()  # the driver opens its devices while this process still may
+            torch.zeros(1, device=self.device)
         trace = self.trace or instrument(self.device)
         if trace.memory is not None:
             trace.memory.forget(self.kernel_file)

@@ -33,10 +33,18 @@ ACCEPTABLE = Limits(
 """Beyond this a run takes many seconds even where PyTorch does most of the work."""
 
 
+CHECKED_ON_GPU = 2**24
+"""Elements that results may have where they are compared number by number; the clock always sees the full size."""
+
+
 def limits_for(device: str) -> tuple[Limits, Limits]:
     """Return what fits well and what fits at all: the interpreter's patience, or a GPU's memory."""
     if not device.startswith("cuda"):
         return COMFORTABLE, ACCEPTABLE
-    elements = torch.cuda.mem_get_info()[0] // 48  # values, their float64 twins and a probe
-    limits = Limits(held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62)
-    return limits, limits
+    whole = torch.cuda.mem_get_info()[0] // 48  # values, their float64 twins and a probe
+    return _on_gpu(min(CHECKED_ON_GPU, whole)), _on_gpu(whole)
+
+
+def _on_gpu(elements: int) -> Limits:
+    """Only memory counts where programs run side by side."""
+    return Limits(held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62)

@@ -29,7 +29,13 @@ def serve(channel: Channel) -> None:
     if request is None:
         return
     try:
-        race = _Race(request)
+        torch.cuda.init()  # the driver opens its devices while this process still may
+        torch.zeros(1, device="cuda")
+        try:
+            race = _Race(request)
+        except torch.OutOfMemoryError:
+            channel.send({"ok": False, "too_large": True})
+            return
         channel.send(race.first())
         if request["baseline"] in ("compile", "both"):
             channel.send(race.compiled())
@@ -52,16 +58,22 @@ class _Race:
         self.problem = cases.load(request["source"], scratch / PROBLEM_FILE)
         self.eager = cases.construct(self.problem, request["entry"], request["seed"], "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
+        self.case = cases.Case(**request["case"])
+        self.pool = [self._inputs(number) for number in range(POOL)]
+        self.expected = self._eager_sample()  # before the candidate can touch anything in this process
         self.clock = timing.CudaClock()  # made before the candidate is loaded: it keeps the real events
         module = load_kernel(scratch / KERNEL_FILE)
         self.kernel = build(module, self.problem, request["seed"], str(scratch / KERNEL_FILE), "cuda")
         self.kernel.load_state_dict(self.eager.state_dict())
-        self.case = cases.Case(**request["case"])
-        self.pool = [self._inputs(number) for number in range(POOL)]
 
     def _inputs(self, number: int) -> tuple[list[Any], dict[str, Any]]:
         seed = self.case.seed if number == 0 else cases.derive(self.case.seed, "timed", number)
         return cases.build_inputs(self.problem, cases.Case(seed), "cuda")
+
+    def _eager_sample(self) -> list[float]:
+        args, kwargs = self._fresh(0)
+        with torch.no_grad():
+            return sample(self.eager(*args, **kwargs))
 
     def _fresh(self, number: int) -> tuple[list[Any], dict[str, Any]]:
         args, kwargs = cases.clone(self.pool[number % POOL])
@@ -101,7 +113,7 @@ class _Race:
         moved = roofline.bytes_once([*tensors, *flatten(outputs).tensors])
         floats = [t.dtype for t in tensors if t.is_floating_point()]
         return {
-            "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples, "moved": moved,
+            "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples, "expected": self.expected, "moved": moved,
             "written": roofline.bytes_once(flatten(outputs).tensors), "flops": flops,
             "precision": str(floats[0] if floats else torch.float32).removeprefix("torch."),
             "power": roofline.power_state(),
