@@ -166,6 +166,7 @@ _WRAPPERS = frozenset({"apply", "call", "checkpoint", "get", "set", "to", "op", 
 
 def plain_name(name: str) -> str:
     """Return the name people use: add for __iadd__ and add_, softmax for _softmax."""
+    name = name.partition(".")[0]  # aten's own spelling: index.Tensor
     bare = name.strip("_") if name.startswith("__") else name.removesuffix("_")
     return _NAMES.get(bare, _NAMES.get(name, bare.removeprefix("_")))
 
