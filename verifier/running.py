@@ -92,6 +92,7 @@ class Runner:
             "ops": self._ops,
             "findings": [asdict(finding) for finding in memory.findings] if memory else [],
             "undefined_line": memory.undefined_lanes if memory else None,
+            "rounded_dot": memory.rounded_dot if memory else None,
             "events": self.witness.events,
             "replaced": [*self.witness.replaced(), *([] if self.trace.intact() else ["the launch trace"])],
             "settings": self.witness.settings(),

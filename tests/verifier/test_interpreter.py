@@ -150,6 +150,13 @@ def test_what_only_a_gpu_can_run_is_not_judged(judge: Judge) -> None:
     assert verdict.outcome == "cannot_verify" and "GPU" in verdict.message
 
 
+def test_a_product_that_a_gpu_rounds_is_a_warning(judge: Judge) -> None:
+    """The default precision of tl.dot is TF32 on a GPU and exact here: said, with the line."""
+    right, text = RIGHT["every precision of a product"]
+    verdict = judge(right, text.replace(', input_precision="bf16x6"', ""))
+    assert verdict.passed and any("TF32" in warning and "line 15" in warning for warning in verdict.warnings)
+
+
 def test_order_of_programs_matters_is_a_race(judge: Judge) -> None:
     """A carry from one program to the next is found."""
     body = "i = tl.program_id(0)\nc = tl.load(o_ptr + i)\ntl.store(o_ptr + i + 1, c + tl.load(x_ptr + i))"

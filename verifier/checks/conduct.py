@@ -17,6 +17,11 @@ def check(trial: Trial, answer: Answer) -> None:
     _printing(trial)
     for setting in answer.get("settings", ()):
         trial.warn(f"changes {setting} of the whole process")
+    if answer.get("rounded_dot") is not None:
+        trial.warn(
+            f"line {answer['rounded_dot']}: tl.dot rounds float32 to TF32 on a GPU (errors near 1e-3), not here: "
+            'say input_precision="ieee" or "tf32x3"'
+        )
     if answer.get("overwritten"):
         trial.warn("a later call overwrites the result of an earlier one: every call returns the same buffer")
 

@@ -18,6 +18,7 @@ def install(memory: Memory) -> None:
     _install_loads(it, memory)
     _install_stores(it, memory)
     _install_atomics(it, memory)
+    _install_dot(it, memory)
     _install_grid(it, memory)
 
 
@@ -77,6 +78,23 @@ def _install_atomics(it: Any, memory: Memory) -> None:
         return update(b, op, ptr, val, mask, *rest)
 
     builder.create_atomic_cas, builder.create_atomic_rmw = cas, rmw
+
+
+def _install_dot(it: Any, memory: Memory) -> None:
+    """Note products that are exact here and rounded on a GPU."""
+    builder = it.InterpreterBuilder
+    dot = builder.create_dot
+
+    def create_dot(b: Any, left: Any, right: Any, acc: Any, precision: Any, *rest: Any) -> Any:
+        if (
+            left.dtype.scalar == it.tl.float32
+            and precision == it._ir.INPUT_PRECISION.TF32
+            and memory.rounded_dot is None
+        ):
+            memory.rounded_dot = memory.line() or 0
+        return dot(b, left, right, acc, precision, *rest)
+
+    builder.create_dot = create_dot
 
 
 def _install_grid(it: Any, memory: Memory) -> None:

@@ -55,6 +55,7 @@ class Memory:
     races: bool = True
     findings: list[Finding] = field(default_factory=list)
     undefined_lanes: int | None = None  # the line of a load that has such lanes
+    rounded_dot: int | None = None  # the line of a float32 product that a GPU would compute in TF32
     _blocks: list[_Block] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
     _program: int = NOBODY
@@ -63,7 +64,8 @@ class Memory:
 
     def forget(self, kernel_file: str) -> None:
         """Start afresh for a candidate in this file."""
-        self.kernel_file, self.findings, self.undefined_lanes = kernel_file, [], None
+        self.kernel_file, self.findings = kernel_file, []
+        self.undefined_lanes = self.rounded_dot = None
 
     def begin(self, kernel: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Open a launch: only these tensors may be touched."""
@@ -112,7 +114,7 @@ class Memory:
 
     def _race(self, what: str) -> None:
         if not any(finding.code == "race" for finding in self.findings):
-            self.findings.append(Finding("race", f"{self._kernel} {what}", self._line()))
+            self.findings.append(Finding("race", f"{self._kernel} {what}", self.line()))
 
     def _inside(self, pointers: Array, mask: Array, size: int, verb: str) -> list[tuple[_Block, Array]]:
         used = pointers[mask] if mask.shape == pointers.shape else pointers[np.broadcast_to(mask, pointers.shape)]
@@ -140,10 +142,11 @@ class Memory:
             where = f"{(address - block.end) // size + 1} elements past the end of {block.name}"
         message = f"{self._kernel} {verb} {where} ({wild.size} of {lanes} lanes, program {self._program})"
         if not self.fill_undefined:  # there the address may come from the garbage we put in
-            self.findings.append(Finding("out_of_bounds", message, self._line()))
+            self.findings.append(Finding("out_of_bounds", message, self.line()))
         raise OutOfBounds(message)
 
-    def _line(self) -> int | None:
+    def line(self) -> int | None:
+        """Return the line of the kernel that is being interpreted."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename != self.kernel_file:
             frame = frame.f_back
@@ -152,7 +155,7 @@ class Memory:
     def other(self, mask: Array, dtype: Any) -> Array:
         """Return what masked lanes without `other` hold: zeros, or on demand what nobody can mistake for data."""
         if not mask.all() and self.undefined_lanes is None:
-            self.undefined_lanes = self._line() or 0
+            self.undefined_lanes = self.line() or 0
         if not self.fill_undefined:
             return np.zeros(mask.shape, dtype=dtype)
         if np.issubdtype(dtype, np.floating):
