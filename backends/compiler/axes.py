@@ -106,10 +106,10 @@ def _named(parts: tuple[list[Axis], list[Axis], list[Axis]], domain: Shape) -> L
         return Layout(_rename(outer, ("plane", "row", "column")), (), (), domain)
     if inner:
         return Layout(
-            _rename(outer, ("batch", "plane")), _rename(reduced, ("part", "row")), _rename(inner, ("lane", "column")),
+            _rename(outer, ("batch", "plane")), _rename(reduced, ("section", "row")), _rename(inner, ("lane", "column")),
             domain,
         )
-    return Layout(_rename(outer, ("batch", "row")), _rename(reduced, ("part", "column")), (), domain)
+    return Layout(_rename(outer, ("batch", "row")), _rename(reduced, ("section", "column")), (), domain)
 
 
 def _rename(axes: Sequence[Axis], names: tuple[str, ...]) -> tuple[Axis, ...]:

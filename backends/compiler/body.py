@@ -39,7 +39,7 @@ class Body:
     def mask(self, axes: tuple[Axis, ...], *, is_full: bool) -> str:
         """Name the mask for an operand that has these axes."""
         if is_full:
-            return self._use(self.frame.mask_of["all"])
+            return self.use(self.frame.mask_of["all"])
         line = set(self.layout.inner if self.layout.inner else self.frame.line)
         along = set(axes)
         rest = set(self.layout.axes) - line - (set(self.frame.line) if self.layout.inner else set())
@@ -49,10 +49,10 @@ class Body:
         ]
         parts = [part for part in dict.fromkeys(parts) if part]
         if len(parts) > 1:
-            return self._use(self.frame.mask_of["all"])
-        return self._use(parts[0]) if parts else ""
+            return self.use(self.frame.mask_of["all"])
+        return self.use(parts[0]) if parts else ""
 
-    def _use(self, name: str) -> str:
+    def use(self, name: str) -> str:
         if name:
             self.used_masks.add(name)
         return name
@@ -115,7 +115,7 @@ class Body:
         source = names[op.source]
         if op.kind in ("sum", "mean") and zero_outside(op.source, self.group):
             return source
-        mask = self._use(self.frame.mask_of["all"])
+        mask = self.use(self.frame.mask_of["all"])
         return f"tl.where({mask}, {source}, {neutral})"
 
     def finish(self, op: Reduce, result: str, tile: str) -> list[str]:
@@ -154,7 +154,7 @@ class Body:
             lines.append(f"has_nan = tl.max(({values} != {values}).to(tl.int32), {axis}) > 0")
             hit = f"tl.where(has_nan, {values} != {values}, {hit})"  # the first NaN wins, as in PyTorch
         lines.append(f"{best} = {function}({values}, {axis})")
-        mask = self._use(self.frame.mask_of["all"])
+        mask = self.use(self.frame.mask_of["all"])
         lines.append(f"{result} = tl.min(tl.where({mask} & ({hit}), {place}, {far}), {axis}).to(tl.int64)")
         return lines
 

@@ -193,7 +193,11 @@ class Product:
                 f"shape = (*{a}.shape[:-1], {b}.shape[{n_dim}])",
                 f"left, right = {a}.flatten(0, -2), {b}",
             ]
-        if self.op.b_is_nk:
+        single = self.op.a.dtype == torch.float32
+        if single:
+            k_first = "right" if self.op.b_is_nk else "right.mT"
+            lines.append(f"left, right = along_k(left), along_k({k_first}).mT")
+        elif self.op.b_is_nk:
             lines.append("right = right.mT  # [n, k] read as [k, n]: only the strides change")
         lines += [
             f"{n} = {a}.new_empty(shape{f', dtype={v.dtype}' if v.dtype != self.op.a.dtype else ''})"
@@ -222,6 +226,20 @@ class Product:
         ]
         parameters = ", ".join([*operands.values(), *self.signature.scalars.values()])
         return f"def {name}({parameters}):\n" + indent("\n".join(lines), TAB) + "\n"
+
+
+LAYOUT = '''def along_k(matrix):
+    """Lay a float32 [..., rows, k] matrix out as the tensor cores want it: k contiguous, in rows of whole 64 bytes.
+
+    Most are so already. Where not, a copy costs far less than the slow path; the zeros added change no sum.
+    """
+    k = matrix.shape[-1]
+    if k % 16 == 0 or k < 256:
+        return matrix if matrix.stride(-1) == 1 else matrix.contiguous()
+    padded = matrix.new_zeros(*matrix.shape[:-1], triton.cdiv(k, 16) * 16)
+    padded[..., :k] = matrix
+    return padded
+'''
 
 
 TILE_CHOICE = '''def gemm_tile(M, N):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -11,6 +12,10 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from backends.compiler.expression import Scalar
 from backends.compiler.ir import Origin, Size
+
+
+SIZE_WORDS = re.compile(r"shape|size\(|sqrt|\*\*|len\(|dim")
+"""A line without any of these computes no number from a size."""
 
 
 class NoName(Exception):
@@ -34,11 +39,14 @@ class Host:
     def __init__(self, module: torch.nn.Module, arguments: tuple[str, ...], constants: dict[str, Any]) -> None:
         self.module, self.arguments, self.constants = module, arguments, constants
         self.symbols: dict[Any, str] = {}
+        self.fixed: list[tuple[str, int]] = []  # dimensions that tracing tied to a number
 
     def learn_shape(self, text: str, shape: torch.Size) -> None:
         """Remember that an input's dimensions give the sizes' symbols a name."""
         for index, size in enumerate(shape):
-            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+            if isinstance(size, int) and size > 1:
+                self.fixed.append((f"{text}.shape[{index}]", size))
+            elif isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
                 self.symbols.setdefault(size.node.expr, f"{text}.shape[{index}]")
 
     def size(self, size: Size | torch.SymInt | int) -> str:
@@ -64,7 +72,39 @@ class Host:
         for text, value in self._candidates(origin, argument):
             if type(value) is type(number) and value == number:
                 return Scalar(dtype, text, number)
+        if text := self._computed(number, origin):
+            return Scalar(dtype, text, number)
         return number
+
+    def _computed(self, number: float, origin: Origin) -> str:
+        """Write a number that the user's line computes from a size, such as math.sqrt(q.shape[-1]).
+
+        Tracing leaves only its value; written down as that, it would be wrong at the next size.
+        """
+        if not SIZE_WORDS.search(origin.line) or repr(number) in origin.line:
+            return ""
+        last_first = sorted(self.fixed, key=lambda found: -int(found[0].rsplit("[", 1)[1][:-1]))
+        for text, size in [*last_first, *self._whole_attributes(origin)]:
+            for value, form in (
+                (math.sqrt(size), "math.sqrt({0})"), (1.0 / math.sqrt(size), "1.0 / math.sqrt({0})"),
+                (size**-0.5, "{0} ** -0.5"), (size, "{0}"), (float(size), "float({0})"), (1.0 / size, "1.0 / {0}"),
+            ):
+                if type(value) is type(number) and value == number:
+                    return form.format(text)
+        return ""
+
+    def _whole_attributes(self, origin: Origin) -> list[tuple[str, int]]:
+        """Whole numbers of the submodule, and their quotients: a head's width is often dim // heads."""
+        owner, prefix = self.module.get_submodule(origin.module), state_text(origin.module)
+        whole = {
+            f"{prefix}.{name}": value for name, value in vars(owner).items()
+            if type(value) is int and value > 1 and not name.startswith("_")
+        }
+        quotients = {
+            f"({one} // {other})": whole[one] // whole[other]
+            for one in whole for other in whole if one != other and whole[one] % whole[other] == 0
+        }
+        return [*whole.items(), *((text, size) for text, size in quotients.items() if size > 1)]
 
     def _candidates(self, origin: Origin, argument: str) -> list[tuple[str, Any]]:
         owner = self.module.get_submodule(origin.module)

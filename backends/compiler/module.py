@@ -38,7 +38,7 @@ class FileWriter:
     def __init__(self, program: Program, source: str, entry: str) -> None:
         self.program, self.source, self.entry = program, source, entry
         self.names = Names(["self", *forward_arguments(source, entry)])
-        self.names.taken |= {entry, "ModelNew", "gemm_tile"}
+        self.names.taken |= {entry, "ModelNew", "gemm_tile", "along_k"}
         self.parts: dict[str, Part] = {}
         self.shared_texts: dict[str, KernelText] = {}
         self.lines: list[str] = []
@@ -60,6 +60,8 @@ class FileWriter:
             yield "\n\n" + HELPERS[helper]
         if any(part.text.inputs == "matmul" for part in self.parts.values()):
             yield "\n\n" + gemm.TILE_CHOICE
+        if any("along_k(" in part.text.launcher for part in self.parts.values()):
+            yield "\n\n" + gemm.LAYOUT
         for part in self.parts.values():
             yield "\n\n" + part.text.kernel.replace(NAME, part.name)
             yield "\n\n" + part.text.launcher.replace(NAME, part.name)
@@ -186,10 +188,7 @@ class FileWriter:
     # ---- the header -----------------------------------------------------------------------------
 
     def _header(self) -> str:
-        here = list(dict.fromkeys(
-            op.label for group in self.groups if group.kind != "extern" for op in group.ops
-            if not op.label.startswith("_")
-        ))
+        here = list(dict.fromkeys(step for group in self.groups for step in group.steps))
         stayed: dict[str, str] = {}
         for group in self.groups:
             op = group.ops[0]

@@ -62,14 +62,79 @@ def _online_pass(body: Body, high: Reduce, total: Reduce) -> list[str]:
     ]
 
 
+def _moments(pending: list[Reduce], body: Body) -> tuple[Reduce, Reduce] | None:
+    """Find a mean and the mean of the squared distances to it."""
+    made = _made_by(body)
+    for middle in pending:
+        if middle.kind != "mean" or middle.correction or not _ready(middle.source, body):
+            continue
+        for spread in pending:
+            if spread.kind == "mean" and _is_square_of_gap(spread.source, middle, made):
+                return middle, spread
+    return None
+
+
+def _is_square_of_gap(value: Value, middle: Reduce, made: dict[Value, Op]) -> bool:
+    step = made.get(value)
+    if not (isinstance(step, Pointwise) and isinstance(step.expr, Call) and step.expr.function == "*"):
+        return False
+    left, right = step.expr.arguments
+    if not (isinstance(left, Ref) and isinstance(right, Ref) and left.value is right.value):
+        return False
+    gap = made.get(left.value)
+    if not (isinstance(gap, Pointwise) and isinstance(gap.expr, Call) and gap.expr.function == "-"):
+        return False
+    x, mean = gap.expr.arguments
+    return isinstance(x, Ref) and x.value is middle.source and isinstance(mean, Ref) and mean.value is middle.out
+
+
+def _moments_pass(body: Body, middle: Reduce, spread: Reduce) -> list[str]:
+    """Mean and variance in one pass: each lane sums distances to its own first number, so nothing cancels,
+    and the lanes are put together with the formula of Chan, Golub and LeVeque (1979)."""
+    names = dict(body.known)
+    inside = _block(body, _needed([middle.source], body), [middle.source], names)
+    mean, variance, tile, axis = body.name(middle), body.name(spread), body.frame.tile, body.frame.axis
+    mask, value = body.use(body.frame.mask_of["all"]), names[middle.source]
+    count = " * ".join(a.size for a in body.layout.reduced)
+    less = f"({count} - {spread.correction})" if spread.correction else f"({count})" if " * " in count else count
+    total = f"({count})" if " * " in count else count
+    inside += [
+        f"anchor = tl.where(start == 0, {value}, anchor)",
+        f"gap = tl.where({mask}, {value} - anchor, 0.0)",
+        "seen += tl.where(" + mask + ", 1.0, 0.0)",
+        "gaps += gap",
+        "squares += gap * gap",
+    ]
+    body.known[middle.out], body.known[spread.out] = mean, variance
+    return [
+        "# one pass for mean and variance: every lane measures from its own first number, so nothing cancels",
+        f"anchor = tl.zeros({tile}, tl.float32)",
+        f"seen = tl.zeros({tile}, tl.float32)",
+        f"gaps = tl.zeros({tile}, tl.float32)",
+        f"squares = tl.zeros({tile}, tl.float32)",
+        body.frame.loop,
+        *(INDENT + line for line in inside),
+        "lane_gap = gaps / tl.maximum(seen, 1.0)",
+        f"base = tl.max(tl.where(seen > 0.0, anchor, float('-inf')), {axis})",
+        f"mean_gap = tl.sum(tl.where(seen > 0.0, seen * (anchor - base) + gaps, 0.0), {axis}) / {total}",
+        f"{mean} = base + mean_gap",
+        "offset = (anchor - base) + (lane_gap - mean_gap)",
+        "lane_squares = squares - gaps * lane_gap + seen * offset * offset",
+        f"{variance} = tl.sum(tl.where(seen > 0.0, lane_squares, 0.0), {axis}) / {less}",
+    ]
+
+
 def streamed(body: Body) -> list[str]:
     """Write the passes of a streamed reduction and a last one for results of every element."""
     lines: list[str] = []
     pending = [op for op in body.group.ops if isinstance(op, Reduce)]
     _outside(body, lines)
     while pending:
-        if pair := _online(pending, body):
-            lines += _online_pass(body, *pair)
+        pair, write = _online(pending, body), _online_pass
+        if pair is None:
+            pair, write = _moments(pending, body), _moments_pass
+        if pair:
+            lines += write(body, *pair)
             pending = [op for op in pending if op not in pair]
             _outside(body, lines)
             continue

@@ -51,11 +51,12 @@ def log1p_of(x):
 ''',
     "expm1": '''@triton.jit
 def expm1_of(x):
-    """exp(x) - 1, accurate for small x: the rounding of exp(x) cancels in the quotient (Kahan)."""
-    power = tl.exp(x)
-    near = (power != 1.0) & (tl.abs(x) < 0.5)
-    quotient = (power - 1.0) * (x / tl.where(near, tl.log(power), 1.0))
-    return tl.where(near, quotient, tl.where(tl.abs(x) < 0.5, x, power - 1.0))
+    """exp(x) - 1. Near 0, where the difference would lose digits, its Taylor series to the ninth power."""
+    series = x * (1 / 362880) + 1 / 40320
+    series = (series * x + 1 / 5040) * x + 1 / 720
+    series = ((series * x + 1 / 120) * x + 1 / 24) * x + 1 / 6
+    series = (series * x + 0.5) * x * x + x
+    return tl.where(tl.abs(x) < 0.5, series, tl.exp(x) - 1.0)
 ''',
 }
 

@@ -90,7 +90,11 @@ def silu(builder: Builder, self: Value) -> Value:
 def mish(builder: Builder, self: Value) -> Value:
     needs_float32(builder)
     (x,) = elements(builder, self)
-    return builder.pointwise("mish", x * tanh(softplus_of(x)))
+    # tanh(log(1 + e)) = n / (n + 2) with n = e * (e + 2), e = exp(x): no logarithm, no cancellation
+    power = builder.pointwise("_exp", exp(where(x > 20.0, 20.0, x)), x.dtype)
+    e = builder.element(power, x.dtype)
+    n = builder.element(builder.pointwise("_ratio", e * (e + 2.0), x.dtype), x.dtype)
+    return builder.pointwise("mish", x * (n / (n + 2.0)))
 
 
 @rule("softplus.default")

@@ -8,7 +8,7 @@ import torch
 
 from backends.compiler.build import Builder
 from backends.compiler.expression import compute_dtype
-from backends.compiler.ir import Value
+from backends.compiler.ir import Size, Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import elements
 from backends.compiler.rules.reduction import finish, read
@@ -43,6 +43,10 @@ def matmul(
 def multiply(builder: Builder, a: Value, b: Value) -> Value:
     """`torch.matmul`: vectors are sums of products, matrices go to the tensor cores."""
     if len(a.shape) > 1 and len(b.shape) > 1:
+        if len(b.shape) == 2 and b.shape[1].hint == 1 and a.dtype in PRODUCTS and a.dtype == b.dtype:
+            return _matrix_vector(builder, a, b)
+        if _is_deep(a, b):
+            return _in_shares(builder, a, b)
         return product(builder, "matmul", a, b)
     if not a.dtype.is_floating_point or a.dtype != b.dtype:
         raise Declined(f"a product of {a.dtype}")
@@ -51,6 +55,35 @@ def multiply(builder: Builder, a: Value, b: Value) -> Value:
         a = builder.unsqueeze(a, 1)  # [k] → [k, 1] against [..., k, n]
     terms = builder.pointwise("_terms", read(builder, a) * read(builder, b), compute_dtype(a.dtype))
     return finish(builder, builder.reduce("sum", terms, [dim], builder.dtype, label="matmul"), [dim], False)
+
+
+def _matrix_vector(builder: Builder, a: Value, b: Value) -> Value:
+    """[..., m, k] times one column: no tile of the tensor cores would be filled, so each row is a sum."""
+    column = builder.squeeze(b, [1])
+    terms = builder.pointwise("_terms", read(builder, a) * read(builder, column), compute_dtype(a.dtype))
+    return builder.reduce("sum", terms, [len(a.shape) - 1], builder.dtype, label="matmul")
+
+
+SHARES = 64
+
+
+def _is_deep(a: Value, b: Value) -> bool:
+    """True for a small result of very long sums: its few tiles would leave most of a GPU idle."""
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in PRODUCTS or a.dtype != b.dtype:
+        return False
+    m, k, n = a.shape[0].hint, a.shape[1].hint, b.shape[1].hint
+    return m * n <= 64 * 64 * 64 and k >= 16384 and k % SHARES == 0
+
+
+def _in_shares(builder: Builder, a: Value, b: Value) -> Value:
+    """Cut k into shares, multiply each, add up: the sum is only ordered in another way."""
+    share = Size(a.shape[1].hint // SHARES)
+    left = builder.view(
+        a, (Size(SHARES), a.shape[0], share), f"{{0}}.unflatten(1, ({SHARES}, -1)).transpose(0, 1)", dense=False
+    )
+    right = builder.view(b, (Size(SHARES), share, b.shape[1]), f"{{0}}.unflatten(0, ({SHARES}, -1))", dense=False)
+    parts = builder.matmul("_shares", left, right, b_is_nk=False, dtype=torch.float32)
+    return builder.squeeze(builder.reduce("sum", parts, [0], builder.dtype, label="matmul"), [0])
 
 
 @rule("outer.default", "ger.default")
