@@ -5,10 +5,8 @@ This is the asking side; it imports no torch. The forking side is zygote.py.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -98,10 +96,7 @@ class Nursery:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float = 2.0) -> None:
+    """Wait a moment for the process to notice; one that is still importing will, and then removes its folders."""
     started = time.monotonic()
     while process.poll() is None and time.monotonic() - started < seconds:
         time.sleep(0.005)
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

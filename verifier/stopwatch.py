@@ -114,7 +114,8 @@ class _Race:
         floats = [t.dtype for t in tensors if t.is_floating_point()]
         return {
             "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples,
-            "expected": self.expected, "moved": moved, "written": roofline.bytes_once(flatten(outputs).tensors), "flops": flops,
+            "expected": self.expected, "moved": moved, "flops": flops,
+            "written": roofline.bytes_once(flatten(outputs).tensors),
             "precision": str(floats[0] if floats else torch.float32).removeprefix("torch."),
             "power": roofline.power_state(),
         }  # fmt: skip
