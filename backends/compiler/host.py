@@ -44,9 +44,10 @@ class Host:
     def learn_shape(self, text: str, shape: torch.Size) -> None:
         """Remember that an input's dimensions give the sizes' symbols a name."""
         for index, size in enumerate(shape):
-            if isinstance(size, int) and size > 1:
-                self.fixed.append((f"{text}.shape[{index}]", size))
-            elif isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+            if isinstance(size, int) or size.node.expr.is_number:
+                if int(size) > 1:
+                    self.fixed.append((f"{text}.shape[{index}]", int(size)))
+            elif isinstance(size.node.expr, sympy.Symbol):
                 self.symbols.setdefault(size.node.expr, f"{text}.shape[{index}]")
 
     def size(self, size: Size | torch.SymInt | int) -> str:
