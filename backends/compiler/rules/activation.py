@@ -182,8 +182,13 @@ def rrelu(builder: Builder, self: Value, lower: Any, upper: Any, training: bool,
     return builder.pointwise("rrelu", where(x >= 0, x, (low + high) / 2.0 * x))
 
 
-@rule("dropout.default", "dropout_.default", "alpha_dropout.default", "feature_dropout.default")
+@rule("dropout.default", "alpha_dropout.default", "feature_dropout.default")
 def dropout(builder: Builder, input: Value, p: float, train: bool) -> Value:
     if train and p != 0:
         raise Declined("random numbers keep PyTorch's order")
     return input
+
+
+@rule("dropout_.default")
+def dropout_(builder: Builder, self: Value, p: float, train: bool) -> Value:
+    return dropout(builder, self, p, train)

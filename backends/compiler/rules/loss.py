@@ -101,9 +101,16 @@ def kl_div(builder: Builder, self: Value, target: Value, reduction: int, log_tar
     return reduced(builder, "kl_div", entropy - t * x, reduction)
 
 
+def _needs_floats(*operands: Value) -> None:
+    """Decline integers where PyTorch computes in them first: an unsigned one wraps around."""
+    if not all(operand.dtype.is_floating_point for operand in operands):
+        raise Declined("a loss of integers")
+
+
 @rule("soft_margin_loss.default")
 def soft_margin_loss(builder: Builder, self: Value, target: Value, reduction: int) -> Value:
     needs_float32(builder)
+    _needs_floats(self, target)
     x, t = elements(builder, self, target)
     z = -t * x
     return reduced(
@@ -122,6 +129,7 @@ def hinge_embedding_loss(builder: Builder, self: Value, target: Value, margin: A
 def margin_ranking_loss(
     builder: Builder, input1: Value, input2: Value, target: Value, margin: Any, reduction: int
 ) -> Value:
+    _needs_floats(input1, input2, target)
     a, b, t, m = elements(builder, input1, input2, target, margin)
     return reduced(builder, "margin_ranking_loss", relu_of(-t * (a - b) + m), reduction)
 

@@ -26,14 +26,14 @@ def shifted_exp_sum(builder: Builder, x: Value, dim: int) -> tuple[Value, Value,
     return shifted, numerator, builder.reduce("sum", numerator, [dim], dtype, label="_exp_sum")
 
 
-@rule("softmax.int", "_softmax.default", "special_softmax.int")
+@rule("softmax.int", "special_softmax.default")
 def softmax(builder: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
     x = self if dtype is None else convert(builder, self, dtype)
     _, numerator, summed = shifted_exp_sum(builder, x, dim)
     return builder.pointwise("softmax", read(builder, numerator) / read(builder, summed))
 
 
-@rule("log_softmax.int", "_log_softmax.default", "special_log_softmax.int")
+@rule("log_softmax.int", "special_log_softmax.default")
 def log_softmax(builder: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
     x = self if dtype is None else convert(builder, self, dtype)
     shifted, _, summed = shifted_exp_sum(builder, x, dim)

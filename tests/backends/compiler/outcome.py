@@ -35,9 +35,10 @@ def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
     """Convert a problem, run the kernel on the inputs, and compare."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            reference = load(_written(Path(folder) / "reference.py", text)).Model()
+            reference = _built(load(_written(Path(folder) / "reference.py", text)).Model)
+            state = _randomised(reference)
             expected = _run(reference, inputs)
-            exact = _run(reference, pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
+            exact = _run(reference.double(), pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
         except Exception as fault:
             return Outcome("skipped", f"{type(fault).__name__}: {fault}")
         try:
@@ -47,7 +48,9 @@ def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
         except Exception as fault:
             return Outcome("crash", _where(fault))
         try:
-            found = _run(load(_written(Path(folder) / "kernel.py", kernel)).ModelNew(), inputs)
+            candidate = _built(load(_written(Path(folder) / "kernel.py", kernel)).ModelNew)
+            candidate.load_state_dict(state)
+            found = _run(candidate, inputs)
         except Exception as fault:
             return Outcome("crash", _where(fault))
     return difference(expected, found, exact)
@@ -87,6 +90,19 @@ def _floats(want: torch.Tensor, have: torch.Tensor, relative: float, own_error: 
     bad = (gap > relative * (want.abs() + 0.5 * scale) + 2.0 * own_error + 1e-30) | gap.isnan()
     worst = float((gap / (want.abs() + scale + 1e-30)).nan_to_num(posinf=9e9).max())
     return f"{int(bad.sum())} of {bad.numel()} differ, by {worst:.1e}" if bad.any() else ""
+
+
+def _built(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return make()
+
+
+def _randomised(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Give the parameters values that hide nothing: zeros and ones would."""
+    torch.manual_seed(1)
+    state = {name: torch.rand_like(x) if x.is_floating_point() else x for name, x in module.state_dict().items()}
+    module.load_state_dict(state)
+    return state
 
 
 def _run(module: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
     from tests.backends.compiler.outcome import judge
     from tests.backends.compiler.samples import operators, samples, strided
 
-    _repair_interpreter()
+    repair_interpreter()
     torch.set_num_threads(1)
     dtype = getattr(torch, chosen.dtype)
     part, parts = map(int, chosen.share.split("/"))
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
             print(json.dumps({**line, "text": sample.text} if chosen.text else line), flush=True)
 
 
-def _repair_interpreter() -> None:
+def repair_interpreter() -> None:
     """Use the interpreter as the verifier does: its own faults are not the kernels'."""
     from verifier.interpreter import bfloat16, language
 

@@ -1,0 +1,52 @@
+"""The problems whose texts are kept in golden/, and the sizes they are also run at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.backends.compiler.written import source
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A problem, and further shapes of its inputs that the same file must run at."""
+
+    text: str
+    others: tuple[Shapes, ...]
+
+
+EXAMPLES = {
+    "bias_gelu": Example(
+        source("return F.gelu(x0 + self.bias) + x1", (64, 96), (64, 96), init="self.bias = nn.Parameter(torch.ones(96))"),
+        (((1, 96), (1, 96)), ((7, 96), (7, 96)), ((300, 96), (300, 96))),
+    ),
+    "softmax": Example(
+        source("return torch.softmax(x0, dim=1)", (32, 100)), (((1, 100),), ((5, 1),), ((33, 257),), ((3, 1024),))
+    ),
+    "layer_norm": Example(
+        source("return self.norm(x0)", (8, 16, 64), init="self.norm = nn.LayerNorm(64)"),
+        (((1, 1, 64),), ((3, 17, 64),), ((40, 1, 64),)),
+    ),
+    "linear_gelu": Example(
+        source("return F.gelu(self.fc(x0))", (128, 48), init="self.fc = nn.Linear(48, 80)"),
+        (((1, 48),), ((65, 48),), ((129, 48),)),
+    ),
+}
+
+MORE = {
+    "row mean": Example(source("return x0 / x0.mean(dim=-1, keepdim=True)", (8, 32)), (((1, 33),), ((9, 1),), ((2, 2000),))),
+    "column sum": Example(source("return x0.sum(dim=1)", (4, 16, 24)), (((1, 17, 1),), ((3, 200, 25),))),
+    "everything": Example(source("return ((x0 - x1) ** 2).mean()", (16, 32), (16, 32)), (((1, 1),) * 2, ((30, 33),) * 2)),
+    "product": Example(source("return x0 @ x1", (32, 48), (48, 64)), (((1, 5), (5, 1)), ((33, 70), (70, 65)))),
+    "batches": Example(source("return torch.bmm(x0, x1)", (2, 16, 32), (2, 32, 8)), (((3, 17, 5), (3, 5, 9)),)),
+    "channels": Example(
+        source("return F.relu(self.norm(x0))", (2, 8, 4, 4), init="self.norm = nn.GroupNorm(4, 8)"),
+        (((1, 8, 3, 5),), ((3, 8, 7, 1),)),
+    ),
+    "classes": Example(
+        source("return F.cross_entropy(x0, x1.long().flatten())", (16, 10), (16, 1)), (((5, 33), (5, 1)), ((1, 9), (1, 1)))
+    ),
+    "triangle": Example(source("return torch.triu(x0 * 2.0, 1)", (8, 16)), (((17, 9),), ((1, 7),), ((7, 1),))),
+}
