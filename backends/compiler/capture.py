@@ -78,7 +78,7 @@ def capture(path: Path, entry: str, *, dynamic: bool = True) -> Captured:
 
     With `dynamic` every dimension of the inputs is a symbol; without, all sizes are the file's own.
     """
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = _fake_mode()
     try:
         with mode, torch.no_grad():
             problem = load(path)
@@ -105,6 +105,17 @@ def capture(path: Path, entry: str, *, dynamic: bool = True) -> Captured:
         if not isinstance(leaf, torch.Tensor)
     }
     return Captured(program, module, path, texts, constants)
+
+
+def _fake_mode() -> FakeTensorMode:
+    """Tensors that are shapes alone.
+
+    torch remembers each one that it makes by a weak reference, and for those alone `.half()` or `.to()` in a
+    constructor then fails: a parameter that is referred to cannot be swapped. Nothing here asks for the memory.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode.fake_tensor_converter.set_tensor_memo = lambda tensor, fake: None  # type: ignore[method-assign]
+    return mode
 
 
 def _copies(inputs: Any) -> Any:

@@ -66,7 +66,7 @@ def _pick(
     builder: Builder, x: Value, log_p: Expr, target: Value, weight: Value | None, reduction: int, ignore: Any,
     label: str, smoothing: float = 0.0,
 ) -> Value:
-    if target.dtype != torch.int64 or len(x.shape) not in (1, 2, 3, 4) or any(size.hint == 0 for size in x.shape):
+    if target.dtype != torch.int64 or not x.shape or any(size.hint == 0 for size in x.shape):
         raise Declined(f"{label} with {target.dtype} targets")
     dim = 0 if len(x.shape) == 1 else 1
     dtype = compute_dtype(x.dtype)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, call, compute_dtype, equal, where
 from backends.compiler.ir import Value
@@ -15,6 +17,7 @@ from backends.compiler.rules.operand import elements, needs_float32
 from backends.compiler.rules.reduction import dims_of, finish, read, total
 
 NONE, MEAN, SUM = 0, 1, 2
+UNSIGNED = (torch.uint8, torch.bool)
 
 
 def reduced(builder: Builder, label: str, element: Expr, reduction: int) -> Value:
@@ -110,7 +113,9 @@ def _needs_floats(*operands: Value) -> None:
 @rule("soft_margin_loss.default")
 def soft_margin_loss(builder: Builder, self: Value, target: Value, reduction: int) -> Value:
     needs_float32(builder)
-    _needs_floats(self, target)
+    _needs_floats(self)
+    if target.dtype in UNSIGNED:
+        raise Declined(f"a target of {target.dtype} wraps around when it is negated")
     x, t = elements(builder, self, target)
     z = -t * x
     return reduced(
@@ -129,7 +134,9 @@ def hinge_embedding_loss(builder: Builder, self: Value, target: Value, margin: A
 def margin_ranking_loss(
     builder: Builder, input1: Value, input2: Value, target: Value, margin: Any, reduction: int
 ) -> Value:
-    _needs_floats(input1, input2, target)
+    _needs_floats(input1, input2)
+    if target.dtype in UNSIGNED:
+        raise Declined(f"a target of {target.dtype} wraps around when it is negated")
     a, b, t, m = elements(builder, input1, input2, target, margin)
     return reduced(builder, "margin_ranking_loss", relu_of(-t * (a - b) + m), reduction)
 

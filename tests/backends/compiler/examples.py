@@ -19,7 +19,9 @@ class Example:
 
 EXAMPLES = {
     "bias_gelu": Example(
-        source("return F.gelu(x0 + self.bias) + x1", (64, 96), (64, 96), init="self.bias = nn.Parameter(torch.ones(96))"),
+        source(
+            "return F.gelu(x0 + self.bias) + x1", (64, 96), (64, 96), init="self.bias = nn.Parameter(torch.ones(96))"
+        ),
         (((1, 96), (1, 96)), ((7, 96), (7, 96)), ((300, 96), (300, 96))),
     ),
     "softmax": Example(
@@ -36,9 +38,13 @@ EXAMPLES = {
 }
 
 MORE = {
-    "row mean": Example(source("return x0 / x0.mean(dim=-1, keepdim=True)", (8, 32)), (((1, 33),), ((9, 1),), ((2, 2000),))),
+    "row mean": Example(
+        source("return x0 / x0.mean(dim=-1, keepdim=True)", (8, 32)), (((1, 33),), ((9, 1),), ((2, 2000),))
+    ),
     "column sum": Example(source("return x0.sum(dim=1)", (4, 16, 24)), (((1, 17, 1),), ((3, 200, 25),))),
-    "everything": Example(source("return ((x0 - x1) ** 2).mean()", (16, 32), (16, 32)), (((1, 1),) * 2, ((30, 33),) * 2)),
+    "everything": Example(
+        source("return ((x0 - x1) ** 2).mean()", (16, 32), (16, 32)), (((1, 1),) * 2, ((30, 33),) * 2)
+    ),
     "product": Example(source("return x0 @ x1", (32, 48), (48, 64)), (((1, 5), (5, 1)), ((33, 70), (70, 65)))),
     "batches": Example(source("return torch.bmm(x0, x1)", (2, 16, 32), (2, 32, 8)), (((3, 17, 5), (3, 5, 9)),)),
     "channels": Example(
@@ -46,7 +52,8 @@ MORE = {
         (((1, 8, 3, 5),), ((3, 8, 7, 1),)),
     ),
     "classes": Example(
-        source("return F.cross_entropy(x0, x1.long().flatten())", (16, 10), (16, 1)), (((5, 33), (5, 1)), ((1, 9), (1, 1)))
+        source("return F.cross_entropy(x0, x1.long().flatten())", (16, 10), (16, 1)),
+        (((5, 33), (5, 1)), ((1, 9), (1, 1))),
     ),
     "triangle": Example(source("return torch.triu(x0 * 2.0, 1)", (8, 16)), (((17, 9),), ((1, 7),), ((7, 1),))),
 }

@@ -26,7 +26,8 @@ def main() -> None:
         for shapes in example.others:
             torch.manual_seed(0)
             outcome = judge(example.text, tuple(torch.randn(shape).abs() for shape in shapes))
-            print(json.dumps({"name": name, "shapes": shapes, "kind": outcome.kind, "detail": outcome.detail}), flush=True)
+            line = {"name": name, "shapes": shapes, "kind": outcome.kind, "detail": outcome.detail}
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

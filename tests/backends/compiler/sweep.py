@@ -11,6 +11,13 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from tests.backends.compiler.samples import Sample
 
 os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported
 
@@ -22,6 +29,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--most", type=int, default=None, help="samples an operator")
     parser.add_argument("--strided", action="store_true", help="with inputs whose memory has gaps")
+    parser.add_argument("--modules", action="store_true", help="layers instead of operators")
     parser.add_argument("--share", default="0/1", help="which part of the operators: 0/2 and 1/2 are the halves")
     parser.add_argument("--text", action="store_true", help="print each problem too")
     chosen = parser.parse_args(arguments)
@@ -31,21 +39,29 @@ def main(arguments: list[str]) -> None:
     import torch
 
     from tests.backends.compiler.outcome import judge
-    from tests.backends.compiler.samples import operators, samples, strided
 
     repair_interpreter()
     torch.set_num_threads(1)
     dtype = getattr(torch, chosen.dtype)
+    for sample in _samples(chosen, dtype):
+        outcome = judge(sample.text, sample.inputs)
+        line = {"operator": sample.operator, "index": sample.index, "kind": outcome.kind, "detail": outcome.detail}
+        print(json.dumps({**line, "text": sample.text} if chosen.text else line), flush=True)
+
+
+def _samples(chosen: argparse.Namespace, dtype: torch.dtype) -> Iterator[Sample]:
+    from tests.backends.compiler.module_samples import module_samples, modules
+    from tests.backends.compiler.samples import operators, samples, strided
+
     part, parts = map(int, chosen.share.split("/"))
-    infos = [info for info in operators() if not chosen.operators or info.name in chosen.operators]
-    for info in infos[part::parts]:
-        if not info.supports_dtype(dtype, "cpu"):
-            continue
-        for sample in samples(info, dtype, chosen.most):
-            sample = strided(sample) if chosen.strided else sample
-            outcome = judge(sample.text, sample.inputs)
-            line = {"operator": sample.operator, "index": sample.index, "kind": outcome.kind, "detail": outcome.detail}
-            print(json.dumps({**line, "text": sample.text} if chosen.text else line), flush=True)
+    every: list[Any] = modules() if chosen.modules else operators()
+    for info in [info for info in every if not chosen.operators or info.name in chosen.operators][part::parts]:
+        if chosen.modules:
+            for training in (False, True):
+                yield from module_samples(info, dtype, training=training, most=chosen.most)
+        elif info.supports_dtype(dtype, "cpu"):
+            for sample in samples(info, dtype, chosen.most):
+                yield strided(sample) if chosen.strided else sample
 
 
 def repair_interpreter() -> None:

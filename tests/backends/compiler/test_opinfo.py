@@ -10,17 +10,15 @@ from collections import Counter
 import pytest
 
 SHORT = """add sub mul div clamp_min maximum where masked_fill pow softmax log_softmax logsumexp sum mean var amax argmax any
-nn.functional.gelu nn.functional.softplus nn.functional.elu nn.functional.layer_norm nn.functional.group_norm
-nn.functional.batch_norm nn.functional.mse_loss nn.functional.cross_entropy nn.functional.kl_div nn.functional.linear
+nn.functional.gelu nn.functional.elu nn.functional.mse_loss nn.functional.kl_div nn.functional.cosine_similarity
 matmul bmm addmm einsum triu norm nan_to_num""".split()
 WHOLE = ("right", "declined", "skipped")
 
 
 def sweep(*arguments: str, seconds: int) -> list[dict[str, str]]:
     """Run the samples in a process that has the interpreter."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.backends.compiler.sweep", *arguments], capture_output=True, text=True, timeout=seconds
-    )
+    command = [sys.executable, "-m", "tests.backends.compiler.sweep", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -32,7 +30,12 @@ def assert_never_wrong(rows: list[dict[str, str]], least_right: float) -> None:
     assert counts["right"] >= least_right * len(rows) > 0, counts
 
 
-@pytest.mark.parametrize(("dtype", "most", "least_right"), [("float32", "2", 0.7), ("bfloat16", "1", 0.7), ("int64", "1", 0.3)])
+SELECTIONS = [("float32", "2", 0.7), ("bfloat16", "1", 0.7), ("int64", "1", 0.3)]
+LAYERS = """nn.BatchNorm2d nn.GroupNorm nn.InstanceNorm1d nn.LayerNorm nn.RMSNorm nn.PReLU nn.Softplus nn.GELU nn.Linear
+nn.CrossEntropyLoss nn.NLLLoss nn.BCEWithLogitsLoss nn.HuberLoss""".split()
+
+
+@pytest.mark.parametrize(("dtype", "most", "least_right"), SELECTIONS)
 def test_samples_are_right_or_declined(dtype: str, most: str, least_right: float) -> None:
     """A few samples of the commonest operators, in a float, a half and an integer type."""
     assert_never_wrong(sweep("--dtype", dtype, "--most", most, *SHORT, seconds=110), least_right)
@@ -41,6 +44,11 @@ def test_samples_are_right_or_declined(dtype: str, most: str, least_right: float
 def test_samples_with_gaps_in_memory_are_right() -> None:
     """Inputs whose memory has gaps and another order than their shape give the same values."""
     assert_never_wrong(sweep("--strided", "--most", "1", *SHORT, seconds=110), 0.7)
+
+
+def test_layers_are_right_or_declined() -> None:
+    """Layers with parameters and buffers, in training and in evaluation mode."""
+    assert_never_wrong(sweep("--modules", "--most", "2", *LAYERS, seconds=110), 0.6)
 
 
 @pytest.mark.slow

@@ -20,7 +20,9 @@ from backends.compiler.text import Writer, literal
 NAMES = ("a", "b", "c")
 VALUES = {name: Value(name, (), torch.float32) for name in NAMES}
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-COMPARISON = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+COMPARISON = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}
 LOGIC = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
 OPERATORS: dict[str, Any] = {**ARITHMETIC, **COMPARISON, **LOGIC}
 

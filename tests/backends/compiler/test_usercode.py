@@ -131,7 +131,8 @@ def test_a_nested_class_stays_where_it_is() -> None:
 
 def test_text_inside_strings_is_not_renamed() -> None:
     """Only names are: a string or a longer name that contains the class's name is the user's."""
-    source = 'import torch.nn as nn\n\nclass Net(nn.Module):\n    NAME = "Net of mine"\n\n    def forward(self, x):\n        return x\n'
+    body = '    NAME = "Net of mine"\n\n    def forward(self, x):\n        return x\n'
+    source = f"import torch.nn as nn\n\nclass Net(nn.Module):\n{body}"
     model = keep(source, "Net", "return x").model
     assert '"Net of mine"' in model and "class ModelNew(nn.Module)" in model
 
