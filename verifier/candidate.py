@@ -27,12 +27,22 @@ PROBLEM_FILE = "problem.py"
 
 def serve(channel: Channel) -> None:
     """Answer requests until the other side hangs up."""
+    warm_up()
     session: Session | None = None
     while (frame := channel.receive_frame()) is not None:
         request, blobs = frame
         if session is None:
             session = Session(request["device"], os.getcwd())
         channel.send(*session.answer(request, blobs))
+
+
+def warm_up() -> None:
+    """Open the GPU, if there is one and kernels are not interpreted: the driver needs what the sandbox takes away.
+
+    Done before the first request, so that a child that waits for its candidate has it behind it.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1" and torch.cuda.is_available():
+        torch.zeros(1, device="cuda")
 
 
 class Session:
@@ -71,9 +81,6 @@ class Session:
         torch.set_num_threads(1)
         sys.dont_write_bytecode = True
         contained = self.trace is None
-        if self.device != "cpu":
-            torch.cuda.init()  # the driver opens its devices while this process still may
-            torch.zeros(1, device=self.device)
         trace = self.trace or instrument(self.device)
         if trace.memory is not None:
             trace.memory.forget(self.kernel_file)

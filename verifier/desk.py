@@ -47,11 +47,14 @@ class WorkerVerifier:
         self._nursery = Nursery()
         self._nursery.start()
         self._worker: Child | None = None
+        self._spare: Child | None = None
         self._problem: Problem | None = None
 
     def spawn(self, target: str) -> Child:
         """Start "package.module:function" in a fresh child that has torch imported."""
-        return self._nursery.spawn(target)
+        child = self._nursery.spawn(target)
+        self._hatch()
+        return child
 
     def verify(self, problem: Problem, kernel: str, **options: Any) -> Generator[Check | Verdict, None, None]:
         """Yield every check and the verdict last; raise VerificationError when nothing can be judged."""
@@ -79,12 +82,22 @@ class WorkerVerifier:
         if self._worker is not None and (self._worker.channel.ended or problem != self._problem):
             self.cancel()
         if self._worker is None:
+            self._hatch()
+            self._worker, self._spare = self._spare, None
+            self._problem = problem
+        assert self._worker is not None
+        return self._worker
+
+    def _hatch(self) -> None:
+        """Have a worker ready for the next problem: on a GPU it opens the device while nobody waits for it."""
+        if self._spare is not None and self._spare.channel.ended:
+            self._spare.close()
+            self._spare = None
+        if self._spare is None:
             plain, interpreting = self._nursery.lend()
             with contextlib.closing(plain), contextlib.closing(interpreting):
                 fds = [plain.fileno(), interpreting.fileno()]
-                self._worker = self._nursery.spawn("verifier.worker:serve", extra=fds)
-            self._problem = problem
-        return self._worker
+                self._spare = self._nursery.spawn("verifier.worker:serve", extra=fds)
 
     def cancel(self) -> None:
         """Stop the worker and what it started, at once; the next verification starts another."""
@@ -95,6 +108,9 @@ class WorkerVerifier:
     def close(self) -> None:
         """End all processes."""
         self.cancel()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
         self._nursery.close()
 
 

@@ -13,7 +13,7 @@ import torch
 
 from verifier import cases, literals
 from verifier.checks import gpu, parameters, parses, repeats, triton_work, undefined, values
-from verifier.children import Limits
+from verifier.children import Child, Limits
 from verifier.containment import Contained, InProcess
 from verifier.errors import VerificationError
 from verifier.nursery import Nursery
@@ -55,6 +55,8 @@ class Judge:
     def __init__(self, nursery: Nursery | None) -> None:
         self._nursery = nursery
         self._warm = False
+        self._waiting: dict[str, Contained] = {}  # children that are ready before there is a candidate
+        self._clock: Child | None = None
         self._known: tuple[tuple[Any, ...], Known] | None = None
 
     def judge(self, problem: Problem, kernel: str, settings: Settings) -> Iterator[Check | Verdict]:
@@ -117,7 +119,8 @@ class Judge:
         elif settings.speed:
             from verifier.checks import speed
 
-            yield from speed.check(trial, self._nursery, settings.baseline)
+            waiting, self._clock = self._clock, None
+            yield from speed.check(trial, self._nursery, settings.baseline, waiting)
 
     def _start(
         self, problem: Problem, kernel: str, settings: Settings, device: str, stack: ExitStack
@@ -128,13 +131,21 @@ class Judge:
             stack.callback(process.close)
             return process, None
         self._warm_up(device)
-        contained = Contained(self._nursery, device)
+        contained = self._waiting.pop(device, None) or Contained(self._nursery, device)
         stack.callback(contained.close)
         if device != "cpu":
             return contained, None
         child = self._nursery.spawn("verifier.gpu_compile:serve", limits=COMPILE_LIMITS)
         stack.callback(child.close)
         return contained, gpu.Compiler(child, kernel)
+
+    def prepare(self, device: str) -> None:
+        """Have a child ready for the next candidate: on a GPU opening the device is most of a short verification."""
+        if self._nursery is not None and device_of(device) == "cuda" and "cuda" not in self._waiting:
+            torch.zeros(1, device="cuda")
+            self._warm_up("cuda")
+            self._waiting["cuda"] = Contained(self._nursery, "cuda")
+            self._clock = self._clock or self._nursery.spawn("verifier.stopwatch:serve")
 
     def _warm_up(self, device: str) -> None:
         """Let Triton build its GPU helpers once, for all children to come."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from verifier import cases, roofline, sandbox, timing
-from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices
+from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices, warm_up
 from verifier.loading import Refused, build, load_kernel
 from verifier.tree import flatten
 from verifier.wire import Channel
@@ -25,12 +25,11 @@ _PROGRAMS = ("any",)  # torch.compile and Triton start compilers; what they may 
 
 def serve(channel: Channel) -> None:
     """Answer one request: first eager against the kernel, then torch.compile against the kernel."""
+    warm_up()
     request = channel.receive()
     if request is None:
         return
     try:
-        torch.cuda.init()  # the driver opens its devices while this process still may
-        torch.zeros(1, device="cuda")
         try:
             race = _Race(request)
         except torch.OutOfMemoryError:

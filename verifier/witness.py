@@ -20,6 +20,8 @@ except ImportError:
     triton = None
 
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn")
+_STARTERS = ("/subprocess.py", "/platform.py")
+"""Parts of Python that start programs for others: Triton asks `platform` what to call its launcher."""
 _PROCESSES = ("os.fork", "os.forkpty", "os.kill", "os.killpg", "sys.addaudithook")
 _NETWORK = ("socket.__new__", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "urllib.Request")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -115,14 +117,14 @@ class Witness:
         if not (isinstance(flags, int) and flags & _WRITES) or not isinstance(path, (str, bytes)):
             return None
         place = os.path.abspath(os.fsdecode(path))
-        if place.startswith((self.scratch + "/", "/dev/")):
+        if place == self.scratch or place.startswith((self.scratch + "/", "/dev/")):  # itself: an unnamed file in it
             return None
         return f"writes {place}"
 
     def _own_program(self) -> bool:
         """Whether it is Triton itself that starts its compiler, as it does for a GPU."""
         frame: Any = sys._getframe(3) if self.programs else None
-        while frame is not None and frame.f_code.co_filename.endswith("subprocess.py"):
+        while frame is not None and frame.f_code.co_filename.endswith(_STARTERS):
             frame = frame.f_back
         return frame is not None and frame.f_code.co_filename.startswith(self.programs)
 

@@ -27,6 +27,7 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     judge = _Guarded(Nursery(socket.socket(fileno=plain), socket.socket(fileno=interpreting)), channel)
+    judge.prepare("auto")
     while (request := channel.receive()) is not None:
         try:
             problem, judge.seconds = _problem(request["problem"]), request["load_seconds"]
@@ -38,6 +39,7 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
         except Exception as error:  # ours, or the pasted module's doing in this process: said, never hidden
             fault = VerificationError("verifier_error", f"the verifier failed: {one_line(error)}", "please report this")
             channel.send({"error": _described(fault)})
+        judge.prepare("auto")
 
 
 def _problem(data: dict[str, Any]) -> Problem:

@@ -19,8 +19,10 @@ BUDGET = 0.8
 SECONDS = 180.0
 
 
-def check(trial: Trial, nursery: Nursery | None, baseline: str) -> Iterator[Check]:
-    """Measure in a child of its own; eager against the kernel first, torch.compile after it."""
+def check(
+    trial: Trial, nursery: Nursery | None, baseline: str, waiting: Child | None = None
+) -> Iterator[Check]:
+    """Measure in a child of its own (`waiting`, if one is); eager against the kernel first, torch.compile after it."""
     if nursery is None:
         yield Check("speed", "skip", "not measured in this process")
         return
@@ -30,7 +32,8 @@ def check(trial: Trial, nursery: Nursery | None, baseline: str) -> Iterator[Chec
         "case": asdict(trial.reference.first_case), "baseline": baseline,
     }  # fmt: skip
     for problem in dict.fromkeys((trial.problem, trial.reference.problem)):  # the full size, if it fits
-        with nursery.spawn("verifier.stopwatch:serve") as child:
+        with waiting or nursery.spawn("verifier.stopwatch:serve") as child:
+            waiting = None
             child.send({**request, "source": problem.source})
             got = _answer(child)
             if got.get("too_large"):
