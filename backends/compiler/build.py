@@ -22,7 +22,7 @@ from backends.compiler.expression import (
     walk,
 )
 from backends.compiler.host import Host, state_text
-from backends.compiler.ir import ONE, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value, View
+from backends.compiler.ir import ONE, Extern, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value, View
 from backends.compiler.rules import Declined
 
 
@@ -62,8 +62,12 @@ class Builder:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the operator's result."""
+        return self._result.dtype
+
+    @property
+    def _result(self) -> Value:
         assert self.result is not None
-        return self.result.dtype
+        return self.result
 
     # ---- what the file must hold to -------------------------------------------------------------
 
@@ -141,6 +145,14 @@ class Builder:
         n = b.shape[-2] if b_is_nk else b.shape[-1]
         batch = broadcast([a.shape[:-2], b.shape[:-2]])
         return self._add(MatMul, label, (*batch, a.shape[-2], n), dtype, a=a, b=b, b_is_nk=b_is_nk)
+
+    def constant(self, label: str, like: Value, text: str, number: Number) -> Value:
+        """Allocate, on the host, a tensor of one number; a kernel that reads it has the number itself."""
+        out = self._add(
+            Extern, label, self._result.shape, self.dtype, text=text, operands=[like], reason="", is_work=False
+        )
+        out.dense, self.literals[out] = like.dense, number
+        return out
 
     # ---- views ----------------------------------------------------------------------------------
 

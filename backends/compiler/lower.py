@@ -93,7 +93,7 @@ class Lowering:
                 "Make it once in __init__ and register it with register_buffer.",
             )
         made = self._state(node, extern.constant_text(wanted, self.host))
-        if not wanted.dim():
+        if not wanted.dim() and not self.builder.program_writes_in_place:
             self.builder.literals[made] = extern.shortest(wanted)
         return made
 

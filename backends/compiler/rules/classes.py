@@ -66,7 +66,7 @@ def _pick(
     builder: Builder, x: Value, log_p: Expr, target: Value, weight: Value | None, reduction: int, ignore: Any,
     label: str, smoothing: float = 0.0,
 ) -> Value:
-    if target.dtype != torch.int64 or not x.shape or any(size.hint == 0 for size in x.shape):
+    if target.dtype != torch.int64 or not x.shape or 0 in x.hints:
         raise Declined(f"{label} with {target.dtype} targets")
     dim = 0 if len(x.shape) == 1 else 1
     dtype = compute_dtype(x.dtype)
@@ -114,7 +114,7 @@ def multi_margin_loss(
     builder: Builder, self: Value, target: Value, p: Any, margin: Any, weight: Value | None, reduction: int
 ) -> Value:
     dim, dtype, power = len(self.shape) - 1, compute_dtype(self.dtype), number(builder, p)
-    if dim not in (0, 1) or power not in (1, 2) or len(target.shape) != dim or any(size.hint == 0 for size in self.shape):
+    if dim not in (0, 1) or power not in (1, 2) or len(target.shape) != dim or 0 in self.hints:
         raise Declined("multi_margin_loss of this shape")
     x = read(builder, self)
     chosen = equal(builder.index(self, dim), builder.element(builder.unsqueeze(target, dim), torch.int64))

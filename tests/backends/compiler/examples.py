@@ -55,5 +55,11 @@ MORE = {
         source("return F.cross_entropy(x0, x1.long().flatten())", (16, 10), (16, 1)),
         (((5, 33), (5, 1)), ((1, 9), (1, 1))),
     ),
+    "zeros that are written to": Example(
+        source("z = torch.zeros_like(x0)\nz[0] = 1.0\nreturn x0 + z", (4, 8)), (((4, 8),), ((3, 5),))
+    ),
+    "a number that is written to": Example(
+        source("t = torch.tensor(0.5)\nt += 1.0\nreturn x0 * t", (4, 8)), (((4, 8),), ((3, 5),))
+    ),
     "triangle": Example(source("return torch.triu(x0 * 2.0, 1)", (8, 16)), (((17, 9),), ((1, 7),), ((7, 1),))),
 }

@@ -1,4 +1,4 @@
-"""PyTorch's own module samples (ModuleInfo) as problems: a constructor that makes the layer, a forward that calls it."""
+"""PyTorch's own module samples (ModuleInfo) as problems: the constructor makes a layer, forward calls it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def modules() -> list[ModuleInfo]:
     return [info for info in module_db if not SLOW.match(info.name)]
 
 
-def module_samples(info: ModuleInfo, dtype: torch.dtype, *, training: bool, most: int | None = None) -> Iterator[Sample]:
+def module_samples(
+    info: ModuleInfo, dtype: torch.dtype, *, training: bool, most: int | None = None
+) -> Iterator[Sample]:
     """Make a layer's samples in training or in evaluation mode, at most so many."""
     torch.manual_seed(0)
     found = list(info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=training))
@@ -38,7 +40,7 @@ def _sample(info: ModuleInfo, index: int, given: Any, dtype: torch.dtype, traini
     if len(tensors) != len(called.args) + len(called.kwargs) or sum(x.numel() for x in tensors) > LARGEST:
         return None
     names = [f"x{number}" for number in range(len(tensors))]
-    passed = names[: len(called.args)] + [f"{key}={n}" for key, n in zip(called.kwargs, names[len(called.args) :])]
+    passed = names[: len(called.args)] + [f"{key}={n}" for key, n in zip(called.kwargs, names[len(called.args) :], strict=True)]
     arguments = ", ".join([*map(_text, built.args), *(f"{key}={_text(value)}" for key, value in built.kwargs.items())])
     made = ", ".join(f"torch.empty_strided({tuple(x.shape)}, {x.stride()}, dtype={x.dtype})" for x in tensors)
     mode = "" if training else ".eval()"
