@@ -13,7 +13,6 @@ from backends.compiler.expression import Index, walk
 from backends.compiler.fuse import Group
 from backends.compiler.ir import Pointwise, Shape, Value
 
-
 PLURALS = {"batch": "batches"}
 
 
@@ -106,7 +105,9 @@ def _named(parts: tuple[list[Axis], list[Axis], list[Axis]], domain: Shape) -> L
         return Layout(_rename(outer, ("plane", "row", "column")), (), (), domain)
     if inner:
         return Layout(
-            _rename(outer, ("batch", "plane")), _rename(reduced, ("section", "row")), _rename(inner, ("lane", "column")),
+            _rename(outer, ("batch", "plane")),
+            _rename(reduced, ("section", "row")),
+            _rename(inner, ("lane", "column")),
             domain,
         )
     return Layout(_rename(outer, ("batch", "row")), _rename(reduced, ("section", "column")), (), domain)

@@ -48,7 +48,9 @@ class Builtin:
                     return
                 yield Chunk("code", message["code"])
         except OSError as fault:
-            raise BackendUnavailable(f"the compiler's process ended: {fault}", "Try again; the session goes on.") from fault
+            raise BackendUnavailable(
+                f"the compiler's process ended: {fault}", "Try again; the session goes on."
+            ) from fault
         finally:
             child.kill()
 

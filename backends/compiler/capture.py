@@ -114,7 +114,7 @@ def _fake_mode() -> FakeTensorMode:
     constructor then fails: a parameter that is referred to cannot be swapped. Nothing here asks for the memory.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    mode.fake_tensor_converter.set_tensor_memo = lambda tensor, fake: None  # type: ignore[method-assign]
+    mode.fake_tensor_converter.set_tensor_memo = lambda tensor, fake: None  # type: ignore[method-assign, assignment]
     return mode
 
 

@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from backends.compiler.ir import Value
 
-Number = Union[int, float, bool]
+Number = int | float | bool
 Operand = Union["Expr", Number]
 
 

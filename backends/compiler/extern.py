@@ -68,7 +68,8 @@ def call_text(target: Any, arguments: Any, keywords: Any, host: Host) -> tuple[s
     name = _name(target)
     shown = [show(value) for value in arguments]
     named = [
-        f"{key}={show(value)}" for key, value in keywords.items() if not (key == "pin_memory" and value in (None, False))
+        f"{key}={show(value)}" for key, value in keywords.items()
+        if not (key == "pin_memory" and value in (None, False))
     ]
     if name in ("arange", "zeros", "ones", "full", "empty", "eye", "linspace", "scalar_tensor"):
         return _factory(name, shown, named, keywords, host), operands

@@ -170,7 +170,8 @@ def columns(layout: Layout) -> Frame:
     lines, name = _lines(layout.outer, "line", "tl.program_id(0).to(tl.int64)") if layout.outer else ([], "")
     axis = 1 if layout.outer else 0
     across = layout.inner[-1].name if len(layout.inner) == 1 else "lane_and_column"
-    lanes = [f"{across} = (tl.program_id({axis}) * BLOCK + tl.arange(0, BLOCK))[None, :]", *_parts(layout.inner, across)]
+    lane = f"{across} = (tl.program_id({axis}) * BLOCK + tl.arange(0, BLOCK))[None, :]"
+    lanes = [lane, *_parts(layout.inner, across)]
     offset = "start + " if streamed else ""
     steps = [
         f"{single} = ({offset}tl.arange(0, BLOCK_ROWS)).to(tl.int64)[:, None]", *_parts(layout.reduced, single),

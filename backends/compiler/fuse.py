@@ -132,7 +132,8 @@ def _grow(group: Group, op: Op) -> None:
         group.kind = "reduction"
     if isinstance(op, Reduce) and group.kind == "reduction":
         group.dims = op.dims
-        if op.kind not in POSITIONS and _too_few_rows(group.domain, op.dims) and not any(_after(o, group) for o in group.ops):
+        is_plain = op.kind not in POSITIONS and not any(_after(other, group) for other in group.ops)
+        if is_plain and _too_few_rows(group.domain, op.dims):
             group.kind = "split"
 
 

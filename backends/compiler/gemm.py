@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from textwrap import indent
 
+import torch
+
 from backends.compiler.axes import presence
 from backends.compiler.body import wishes
 from backends.compiler.fuse import Group
@@ -14,8 +16,6 @@ from backends.compiler.ir import MatMul, Pointwise, Value
 from backends.compiler.kernel import NAME, TAB, KernelText, docstring, formula, signature
 from backends.compiler.naming import chain
 from backends.compiler.text import Writer
-
-import torch
 
 RESERVED = [
     "M", "N", "K", "batch", "tile_m", "tile_n", "first_m", "rows", "row", "column", "k", "a", "b", "acc", "inside",
@@ -49,8 +49,9 @@ class Product:
         name = NAME
         tail = self._tail()
         return KernelText(
-            chain(self.group.steps), self._kernel_text(name, tail), self._launcher_text(name), tuple(self.signature.operands),
-            tuple(self.signature.scalars), tuple(self.signature.results), tuple(self.writer.helpers), "matmul",
+            chain(self.group.steps), self._kernel_text(name, tail), self._launcher_text(name),
+            tuple(self.signature.operands), tuple(self.signature.scalars),
+            tuple(self.signature.results), tuple(self.writer.helpers), "matmul",
         )
 
     # ---- the tail -------------------------------------------------------------------------------
@@ -128,7 +129,8 @@ class Product:
             )
         )
         doc = docstring(self.group, f"{formula(self.group)}: [M, K] times [K, N], the tail on the accumulator.")
-        return f"@triton.jit\ndef {name}_kernel(\n{header}\n):\n{doc}\n" + indent("\n".join(self._lines(a, b, tail)), TAB) + "\n"
+        body = indent("\n".join(self._lines(a, b, tail)), TAB)
+        return f"@triton.jit\ndef {name}_kernel(\n{header}\n):\n{doc}\n{body}\n"
 
     def _lines(self, a: str, b: str, tail: list[str]) -> list[str]:
         single = self.op.a.dtype == torch.float32

@@ -13,7 +13,6 @@ from torch.utils._sympy.printers import PythonPrinter
 from backends.compiler.expression import Scalar
 from backends.compiler.ir import Origin, Size
 
-
 SIZE_WORDS = re.compile(r"shape|size\(|sqrt|\*\*|len\(|dim")
 """A line without any of these computes no number from a size."""
 
@@ -22,7 +21,7 @@ class NoName(Exception):
     """A run-time size that no input's shape gives."""
 
 
-class _SizePrinter(PythonPrinter):  # type: ignore[misc]
+class _SizePrinter(PythonPrinter):
     def __init__(self, names: dict[Any, str]) -> None:
         super().__init__()
         self.names = names

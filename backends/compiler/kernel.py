@@ -57,10 +57,10 @@ def signature(group: Group, axis_names: list[str]) -> Signature:
             scalars.setdefault(scalar.host, names.unused(identifier(scalar.host.split(".")[-1].replace("self", "s"))))
     results = {}
     for value in group.outputs:
-        op = value.op
-        assert op is not None
-        label = op.label.strip("_")
-        own = "" if group.is_shared else op.origin.target
+        maker = value.op
+        assert maker is not None
+        label = maker.label.strip("_")
+        own = "" if group.is_shared else maker.origin.target
         only = len(group.outputs) == 1
         results[value] = names.unused(*([own] if own else []), *(["y", "out"] if only else []), label)
     return Signature(names, operands, results, scalars)

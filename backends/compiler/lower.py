@@ -118,9 +118,7 @@ class Lowering:
         for text, constant in self.captured.constants.items():
             if constant is None:
                 lines.append(f'if {text} is not None:\n    raise ValueError("written for {text}=None")')
-            elif not isinstance(constant, (int, float)) or isinstance(constant, bool):
-                lines.append(f'if {text} != {constant!r}:\n    raise ValueError("written for {text}={constant!r}")')
-            elif not self._reads(text):
+            elif not isinstance(constant, (int, float)) or isinstance(constant, bool) or not self._reads(text):
                 lines.append(f'if {text} != {constant!r}:\n    raise ValueError("written for {text}={constant!r}")')
         for condition, message in self.builder.guards.items():
             line = f'if {condition}:\n    raise ValueError("{message}")'
@@ -177,7 +175,8 @@ class Lowering:
         )
         path = _leaf_call(run[0])[0]
         self.builder.origin = self._origin(result)
-        label = _op_name(next((n for n in run if n.target is not operator.getitem and not _writes_in_place(n.target)), result))
+        working = (n for n in run if n.target is not operator.getitem and not _writes_in_place(n.target))
+        label = _op_name(next(working, result))
         out = self._traced(result, label)
         op = Extern(label, out, self.builder.origin, f"{state_text(path)}({{0}})", [given], reason)
         out.op, out.dense = op, False
@@ -259,7 +258,7 @@ class Lowering:
         top = value
         while top.aliases is not None:
             top = top.aliases
-        if top is not value or top.op is None or isinstance(top.op, Extern) and top.aliases:
+        if top is not value or top.op is None or (isinstance(top.op, Extern) and top.aliases):
             return True
         return any(
             other is not value and isinstance(other, Value) and _same_memory(other, top) for other in self.env.values()

@@ -17,6 +17,9 @@ from backends.compiler.naming import Names
 from backends.compiler.text import HELPERS
 from backends.compiler.usercode import forward_arguments, keep
 
+STANDARD = ("math", "typing", "collections", "dataclasses", "functools")
+"""Packages whose imports come first."""
+
 
 @dataclass
 class Part:
@@ -111,7 +114,8 @@ class FileWriter:
             last = not any(
                 other.origin.lineno == op.origin.lineno for other in group.ops[group.ops.index(op) + 1 :]
             )
-            name = self.names.unused(*([op.origin.target] if op.origin.target and last else []), label, "y", f"{label}_out")
+            own = [op.origin.target] if op.origin.target and last else []
+            name = self.names.unused(*own, label, "y", f"{label}_out")
             final.host = name
             results.append(name)
         self.lines.append(f"{', '.join(results)} = {part.name}({', '.join(arguments)})")
@@ -130,7 +134,8 @@ class FileWriter:
             return part
         group.is_shared = False
         text = self._text(group)
-        self.parts[key] = Part(text, self.names.unused(f"tensor_{text.name}" if text.name in dir(builtins) else text.name))
+        is_builtin = text.name in dir(builtins)
+        self.parts[key] = Part(text, self.names.unused(f"tensor_{text.name}" if is_builtin else text.name))
         self.shared_texts[key] = shared
         return self.parts[key]
 
@@ -211,7 +216,7 @@ class FileWriter:
         wanted += ["import triton", "import triton.language as tl", *user]
         unique = list(dict.fromkeys(wanted))
         future = [line for line in unique if "__future__" in line]
-        standard = sorted(line for line in unique if line.split()[1].split(".")[0] in ("math", "typing", "collections", "dataclasses", "functools"))
+        standard = sorted(line for line in unique if line.split()[1].split(".")[0] in STANDARD)
         rest = [line for line in unique if line not in future and line not in standard]
         blocks = [block for block in (future, standard, sorted(rest, key=_import_key)) if block]
         return "\n\n".join("\n".join(block) for block in blocks)

@@ -6,12 +6,12 @@ from textwrap import indent
 
 from backends.compiler.axes import layout
 from backends.compiler.body import identity
+from backends.compiler.expression import compute_dtype
+from backends.compiler.frames import Frame
 from backends.compiler.fuse import Group
 from backends.compiler.ir import Pointwise, Reduce, Value
 from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, capital, contiguous, docstring, formula
-from backends.compiler.frames import Frame
 from backends.compiler.naming import chain
-from backends.compiler.expression import compute_dtype
 from backends.compiler.text import TYPES, Writer
 
 PARTS = "PARTS"
@@ -38,8 +38,9 @@ class Split(Assembly):
         first = self._first(name)
         second, finals = self._second(name)
         return KernelText(
-            chain(self.group.steps), first + "\n\n" + second, self._launcher(name, first, finals), tuple(self.signature.operands),
-            tuple(self.signature.scalars), tuple(self.signature.results), tuple(self.body.writer.helpers), "split",
+            chain(self.group.steps), first + "\n\n" + second, self._launcher(name, first, finals),
+            tuple(self.signature.operands), tuple(self.signature.scalars),
+            tuple(self.signature.results), tuple(self.body.writer.helpers), "split",
         )
 
     # ---- stage one ------------------------------------------------------------------------------
@@ -104,22 +105,24 @@ class Split(Assembly):
             lines += self._finish(op, local, tile)
             names[op.out] = local
         extra: list[Value] = []
-        for op in self.group.ops:
-            if op not in self.after or not isinstance(op, Pointwise):
+        for step in self.group.ops:
+            if step not in self.after or not isinstance(step, Pointwise):
                 continue
-            for value in op.inputs:
+            for value in step.inputs:
                 if value not in names:
                     where = "row" if value in self.signature.operands and self._has_rows(value) else ""
                     local = self.signature.names.unused(f"{self.signature.operands[value]}_value")
-                    lines.append(f"{local} = tl.load({self.signature.operands[value]}_ptr{' + ' + where if where else ''})")
+                    pointer = f"{self.signature.operands[value]}_ptr{' + ' + where if where else ''}"
+                    lines.append(f"{local} = tl.load({pointer})")
                     names[value] = local
                     extra.append(value)
-            text = writer.write(op.expr)
-            names[op.out] = self.body.name(op)
-            lines.append(f"{names[op.out]} = {text}")
+            text = writer.write(step.expr)
+            names[step.out] = self.body.name(step)
+            lines.append(f"{names[step.out]} = {text}")
         finals = [v for v in self.group.outputs if v in names]
         for value in finals:
-            lines.append(f"tl.store({self.signature.results[value]}_ptr{' + row' if self.frame.line else ''}, {names[value]})")
+            pointer = f"{self.signature.results[value]}_ptr{' + row' if self.frame.line else ''}"
+            lines.append(f"tl.store({pointer}, {names[value]})")
         self.second_operands = [self.signature.operands[v] for v in dict.fromkeys(extra)]
         pointers = [f"{part}_ptr" for part in self.partials.values()]
         pointers += [f"{n}_ptr" for n in [*self.second_operands, *(self.signature.results[v] for v in finals)]]
@@ -133,7 +136,8 @@ class Split(Assembly):
         ) + f"{TAB}PARTS: tl.constexpr,\n"
         body = "\n".join(TAB + line for line in lines)
         doc = f'{TAB}"""{capital(formula(self.group))}, second of two: combine a row\'s shares."""'
-        return f"@triton.jit\ndef {name}_kernel(\n{header}):\n{doc}\n{body}\n", [self.signature.results[v] for v in finals]
+        text = f"@triton.jit\ndef {name}_kernel(\n{header}):\n{doc}\n{body}\n"
+        return text, [self.signature.results[value] for value in finals]
 
     def _has_rows(self, value: Value) -> bool:
         return bool(self.frame.layout.covered(value))
@@ -159,14 +163,14 @@ class Split(Assembly):
         lines += size_lines
         rows = " * ".join(axis.size for axis in self.frame.layout.outer) or "1"
         places = " * ".join(axis.size for axis in self.frame.layout.reduced)
-        lines.append(f"parts = max(min(triton.next_power_of_2(triton.cdiv({places}, 1024)), 1024), 1)")
+        lines.append(f"parts = max(min(triton.next_power_of_2(triton.cdiv({places}, 4096)), 1024), 1)")
         for op, part in self.partials.items():
             dtype = compute_dtype(op.out.dtype if op.kind in ("sum", "mean") else op.source.dtype)
             lines.append(f"{part} = {like}.new_empty(({rows}, parts), dtype={dtype})")
         arguments = ", ".join(
             [*operands.values(), *self.first_results, *self.partials.values(), *self.first_sizes, *self.first_scalars]
         )
-        lines.append(f"{name}_parts_kernel[({rows}, parts)]({arguments}, PARTS=parts, BLOCK=1024)")
+        lines.append(f"{name}_parts_kernel[({rows}, parts)]({arguments}, PARTS=parts, BLOCK=4096, num_warps=8)")
         arguments = ", ".join(
             [*self.partials.values(), *self.second_operands, *finals, *([places] if self.second_count else []),
              *self.second_scalars]
@@ -230,6 +234,6 @@ def _frame(group: Group) -> Frame:
     return Frame(
         shape, tuple(lines), tuple(steps), {"inside": f"{place} < {length}"},
         {"all": "inside", "line": "", "reduced": "inside"}, "axis=0", "(BLOCK,)",
-        f"for start in range(part.to(tl.int64) * BLOCK, {length}, {PARTS} * BLOCK):", {"BLOCK": "1024"}, (), "", "4",
+        f"for start in range(part.to(tl.int64) * BLOCK, {length}, {PARTS} * BLOCK):", {"BLOCK": "4096"}, (), "", "8",
         "two stages", outer, name,
     )

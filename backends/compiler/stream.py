@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from backends.compiler.body import Body, identity
 from backends.compiler.expression import Call, Expr, Ref, compute_dtype
 from backends.compiler.ir import Op, Pointwise, Reduce, Value
@@ -130,11 +129,9 @@ def streamed(body: Body) -> list[str]:
     pending = [op for op in body.group.ops if isinstance(op, Reduce)]
     _outside(body, lines)
     while pending:
-        pair, write = _online(pending, body), _online_pass
-        if pair is None:
-            pair, write = _moments(pending, body), _moments_pass
-        if pair:
-            lines += write(body, *pair)
+        online, moments = _online(pending, body), _moments(pending, body)
+        if pair := online or moments:
+            lines += _online_pass(body, *pair) if online else _moments_pass(body, *pair)
             pending = [op for op in pending if op not in pair]
             _outside(body, lines)
             continue
@@ -172,7 +169,8 @@ def _outside(body: Body, lines: list[str]) -> None:
     for op in body.group.ops:
         if not isinstance(op, Pointwise) or op.out in body.known or not _is_line_level(op.out, body):
             continue
-        if any(source not in body.known and (source in made or not _is_line_level(source, body)) for source in op.inputs):
+        missing = [source for source in op.inputs if source not in body.known]
+        if any(source in made or not _is_line_level(source, body) for source in missing):
             continue
         lines += [body.load(source, body.known) for source in op.inputs if source not in body.known]
         lines.append(body.compute(op, body.known))
@@ -209,8 +207,7 @@ def _block(body: Body, ops: list[Op], also: list[Value], names: dict[Value, str]
 
 
 def _pass(body: Body, ready: list[Reduce]) -> list[str]:
-    lines = [_start(body, op) for op in ready]
-    lines = [line for part in lines for line in part]
+    lines = [line for op in ready for line in _start(body, op)]
     names = dict(body.known)
     inside = _block(body, _needed([op.source for op in ready], body), [op.source for op in ready], names)
     ends: list[str] = []

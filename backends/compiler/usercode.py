@@ -113,7 +113,9 @@ class _Keeper:
                     kept = list(statement.names)
                 for alias in kept:
                     text = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-                    lead = f"from {'.' * statement.level}{statement.module or ''} " if isinstance(statement, ast.ImportFrom) else ""
+                    lead = ""
+                    if isinstance(statement, ast.ImportFrom):
+                        lead = f"from {'.' * statement.level}{statement.module or ''} "
                     texts.append(f"{lead}import {text}")
         return texts
 
@@ -126,7 +128,8 @@ class _Keeper:
         dropped = self._dropped(statement)
         removed = {row for part in dropped for row in range(_first(part), (part.end_lineno or part.lineno) + 1)}
         rows = [
-            self.rows[row - 1] for row in range(_first(statement), (statement.end_lineno or 0) + 1) if row not in removed
+            self.rows[row - 1] for row in range(_first(statement), (statement.end_lineno or 0) + 1)
+            if row not in removed
         ]
         left = [part for part in statement.body if part not in dropped]
         margin = " " * (statement.body[0].col_offset or 4)
@@ -173,8 +176,10 @@ def _free_names(root: ast.AST) -> set[str]:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
         inside = {name for part in body for name in _free_names(part)} - own
-        around: list[ast.AST] = [*arguments.defaults, *(d for d in arguments.kw_defaults if d), *getattr(root, "decorator_list", [])]
-        around += [a.annotation for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs] if a.annotation]
+        around: list[ast.AST] = [*arguments.defaults, *(default for default in arguments.kw_defaults if default)]
+        around += getattr(root, "decorator_list", [])
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        around += [argument.annotation for argument in every if argument.annotation]
         around += [root.returns] if isinstance(root, ast.FunctionDef) and root.returns else []
         return inside | {name for part in around for name in _free_names(part)}
     if isinstance(root, ast.Name):
@@ -201,11 +206,12 @@ def _is_method(part: ast.stmt, name: str) -> bool:
 
 
 def _is_property(part: ast.FunctionDef) -> bool:
-    return any("property" in ast.unparse(decorator) or "setter" in ast.unparse(decorator) for decorator in part.decorator_list)
+    texts = [ast.unparse(decorator) for decorator in part.decorator_list]
+    return any("property" in text or "setter" in text for text in texts)
 
 
 def _first(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 

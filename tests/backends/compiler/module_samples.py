@@ -40,7 +40,8 @@ def _sample(info: ModuleInfo, index: int, given: Any, dtype: torch.dtype, traini
     if len(tensors) != len(called.args) + len(called.kwargs) or sum(x.numel() for x in tensors) > LARGEST:
         return None
     names = [f"x{number}" for number in range(len(tensors))]
-    passed = names[: len(called.args)] + [f"{key}={n}" for key, n in zip(called.kwargs, names[len(called.args) :], strict=True)]
+    first, rest = names[: len(called.args)], names[len(called.args) :]
+    passed = [*first, *(f"{key}={name}" for key, name in zip(called.kwargs, rest, strict=True))]
     arguments = ", ".join([*map(_text, built.args), *(f"{key}={_text(value)}" for key, value in built.kwargs.items())])
     made = ", ".join(f"torch.empty_strided({tuple(x.shape)}, {x.stride()}, dtype={x.dtype})" for x in tensors)
     mode = "" if training else ".eval()"
