@@ -132,7 +132,8 @@ def _grow(group: Group, op: Op) -> None:
         group.kind = "reduction"
     if isinstance(op, Reduce) and group.kind == "reduction":
         group.dims = op.dims
-        is_plain = op.kind not in POSITIONS and not any(_after(other, group) for other in group.ops)
+        places = any(isinstance(other, Reduce) and other.kind in POSITIONS for other in group.ops)
+        is_plain = not places and not any(_after(other, group) for other in group.ops)
         if is_plain and _too_few_rows(group.domain, op.dims):
             group.kind = "split"
 

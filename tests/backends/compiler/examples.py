@@ -61,5 +61,21 @@ MORE = {
     "a number that is written to": Example(
         source("t = torch.tensor(0.5)\nt += 1.0\nreturn x0 * t", (4, 8)), (((4, 8),), ((3, 5),))
     ),
+    "rows too long for registers": Example(
+        source("return torch.softmax(x0 * 2.0, -1) + 1.0, x0.std(-1), x0.max(-1)", (64, 100_000)),
+        (((3, 9000),), ((2, 17),)),
+    ),
+    "few long rows": Example(
+        source("return x0.mean(-1), x0.amax(-1), F.log_softmax(x0, -1)", (2, 1_000_000)), (((2, 9000),), ((1, 17),))
+    ),
+    "places in few long rows": Example(
+        source("return x0.argmax(-1), x0.amin(-1)", (2, 1_000_000)), (((2, 9000),), ((1, 17),))
+    ),
+    "long columns": Example(
+        source("return torch.softmax(x0, 1), x0.argmax(1), x0.var(1)", (4, 4096, 512)), (((2, 300, 7),), ((1, 3, 70),))
+    ),
+    "dimensions that lie apart": Example(
+        source("return x0.var((0, 2)), x0.sum((0, 2))", (64, 32, 4096)), (((3, 5, 7),), ((33, 2, 70),))
+    ),
     "triangle": Example(source("return torch.triu(x0 * 2.0, 1)", (8, 16)), (((17, 9),), ((1, 7),), ((7, 1),))),
 }
