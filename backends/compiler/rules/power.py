@@ -45,7 +45,9 @@ def power(builder: Builder, self: Value, exponent: Any) -> Value:
         return builder.pointwise("rsqrt", 1.0 / call("sqrt", x))
     if float(exponent).is_integer() or not math.isfinite(exponent):
         raise Declined(f"power {exponent}")
-    return builder.pointwise("pow", call("exp", call("log", x) * float(exponent)))
+    result = call("exp", call("log", x) * float(exponent))
+    of_minus_infinity = float("inf") if exponent > 0 else 0.0  # other negative numbers have no such power
+    return builder.pointwise("pow", where(equal(x, float("-inf")), of_minus_infinity, result))
 
 
 @rule("pow.Scalar")
@@ -76,5 +78,5 @@ def hypot(builder: Builder, self: Value, other: Value) -> Value:
     high, low = call("maximum", x, y), call("minimum", x, y)
     ratio = where(high > 0.0, low / high, low)  # scaled, so that squares neither overflow nor vanish
     scaled = high * call("sqrt", 1.0 + ratio * ratio)
-    infinite = equal(high, float("inf")) | equal(low, float("inf"))
-    return builder.pointwise("hypot", where(infinite, call("maximum", high, low), scaled))
+    infinite = equal(x, float("inf")) | equal(y, float("inf"))  # even beside a NaN, as in C
+    return builder.pointwise("hypot", where(infinite, float("inf"), scaled))
