@@ -20,7 +20,7 @@ from backends.compiler.capture import load
 from backends.compiler.convert import convert
 
 RELATIVE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 2e-5, torch.float64: 1e-12}
-"""Of the value, and half of it again of the output's mean size: sums cancel."""
+"""Of the value, and a share of it again of the output's mean size: sums cancel."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Outcome:
     detail: str = ""
 
 
-def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
-    """Convert a problem, run the kernel on the inputs, and compare."""
+def judge(text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5) -> Outcome:
+    """Convert a problem, run the kernel on the inputs, and compare; `of_scale` weighs the output's mean size."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             reference = _built(load(_written(Path(folder) / "reference.py", text)).Model)
@@ -53,22 +53,22 @@ def judge(text: str, inputs: tuple[Any, ...]) -> Outcome:
             found = _run(candidate, inputs)
         except Exception as fault:
             return Outcome("crash", _where(fault))
-    return difference(expected, found, exact)
+    return difference(expected, found, exact, of_scale)
 
 
-def difference(expected: Any, found: Any, exact: Any = None) -> Outcome:
+def difference(expected: Any, found: Any, exact: Any, of_scale: float) -> Outcome:
     """Compare structure, shapes, dtypes and values; `exact` shows how far off PyTorch itself may be."""
     (known, spec), (got, other) = pytree.tree_flatten(expected), pytree.tree_flatten(found)
     if len(known) != len(got) or spec.num_leaves != other.num_leaves:
         return Outcome("wrong", f"structure {other} for {spec}")
     oracles = pytree.tree_leaves(exact) if exact is not None else [None] * len(known)
     for want, have, oracle in zip(known, got, oracles, strict=True):
-        if fault := _leaf(want, have, oracle):
+        if fault := _leaf(want, have, oracle, of_scale):
             return Outcome("wrong", fault)
     return Outcome("right")
 
 
-def _leaf(want: Any, have: Any, oracle: Any) -> str:
+def _leaf(want: Any, have: Any, oracle: Any, of_scale: float) -> str:
     if not isinstance(want, torch.Tensor):
         return "" if want == have else f"{have} for {want}"
     if want.shape != have.shape or want.dtype != have.dtype:
@@ -78,16 +78,18 @@ def _leaf(want: Any, have: Any, oracle: Any) -> str:
     if not want.is_floating_point():
         return "" if torch.equal(want, have) else f"{int((want != have).sum())} of {want.numel()} differ"
     own_error = torch.zeros(()) if oracle is None else (want.double() - oracle.double()).abs().nan_to_num(0.0, 0.0, 0.0)
-    return _floats(want.double(), have.double(), RELATIVE[want.dtype], own_error)
+    return _floats(want.double(), have.double(), RELATIVE[want.dtype], own_error, of_scale)
 
 
-def _floats(want: torch.Tensor, have: torch.Tensor, relative: float, own_error: torch.Tensor) -> str:
+def _floats(
+    want: torch.Tensor, have: torch.Tensor, relative: float, own_error: torch.Tensor, of_scale: float
+) -> str:
     if not torch.equal(want.isnan(), have.isnan()):
         return f"NaN in {int(have.isnan().sum())} places for {int(want.isnan().sum())}"
     finite = want[want.isfinite()]
     scale = finite.abs().mean() if finite.numel() else torch.zeros(())
     gap = torch.where((want == have) | want.isnan(), 0.0, (want - have).abs())
-    bad = (gap > relative * (want.abs() + 0.5 * scale) + 2.0 * own_error + 1e-30) | gap.isnan()
+    bad = (gap > relative * (want.abs() + of_scale * scale) + 2.0 * own_error + 1e-30) | gap.isnan()
     worst = float((gap / (want.abs() + scale + 1e-30)).nan_to_num(posinf=9e9).max())
     return f"{int(bad.sum())} of {bad.numel()} differ, by {worst:.1e}" if bad.any() else ""
 

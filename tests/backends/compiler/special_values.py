@@ -41,10 +41,10 @@ def main() -> None:
     one = torch.tensor(NUMBERS)
     two = (one.repeat_interleave(len(NUMBERS)), one.repeat(len(NUMBERS)))
     for call in CALLS:
-        outcome = judge(source(f"return {call}", (len(NUMBERS),)), (one,))
+        outcome = judge(source(f"return {call}", (len(NUMBERS),)), (one,), of_scale=0.0)
         print(json.dumps({"call": call, "kind": outcome.kind, "detail": outcome.detail}), flush=True)
     for call in PAIRS:
-        outcome = judge(source(f"return {call}(x0, x1)", tuple(two[0].shape), tuple(two[0].shape)), two)
+        outcome = judge(source(f"return {call}(x0, x1)", tuple(two[0].shape), tuple(two[0].shape)), two, of_scale=0.0)
         print(json.dumps({"call": call, "kind": outcome.kind, "detail": outcome.detail}), flush=True)
 
 
