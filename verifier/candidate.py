@@ -42,7 +42,10 @@ def warm_up() -> None:
     Done before the first request, so that a child that waits for its candidate has it behind it.
     """
     if os.environ.get("TRITON_INTERPRET") != "1" and torch.cuda.is_available():
-        torch.zeros(1, device="cuda")
+        from verifier import gpu_warmup
+
+        gpu_warmup.launch_nothing()
+        torch.empty(1, device="cuda").fill_(float("nan")).clone().cpu()
 
 
 class Session:
@@ -98,7 +101,7 @@ class Session:
             problem,
             build(kernel, problem, request["seed"], self.kernel_file, self.device),
         )
-        return {"ok": True, "missing": missing, "state": running.described_state(self.runner.model), **self._seen()}, []
+        return {"ok": True, "missing": missing, "scratch": self.scratch, "state": running.described_state(self.runner.model), **self._seen()}, []
 
 
 def instrument(device: str) -> Trace:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from verifier import cases, literals
+from verifier import cases, gpu_warmup, literals
 from verifier.checks import gpu, parameters, parses, repeats, triton_work, undefined, values
 from verifier.children import Child, Limits
 from verifier.containment import Contained, InProcess
@@ -142,10 +142,11 @@ class Judge:
     def prepare(self, device: str) -> None:
         """Have a child ready for the next candidate: on a GPU opening the device is most of a short verification."""
         if self._nursery is not None and device_of(device) == "cuda" and "cuda" not in self._waiting:
-            torch.zeros(1, device="cuda")
             self._warm_up("cuda")
             self._waiting["cuda"] = Contained(self._nursery, "cuda")
             self._clock = self._clock or self._nursery.spawn("verifier.stopwatch:serve")
+            if self._known is None:
+                gpu_warmup.run_a_reference()
 
     def _warm_up(self, device: str) -> None:
         """Let Triton build its GPU helpers once, for all children to come."""
@@ -166,7 +167,7 @@ class Judge:
             "seed": known.reference.init_seed,
         }
         answer, _ = trial.ask(request)
-        trial.state = answer["state"]
+        trial.state, trial.scratch = answer["state"], str(answer["scratch"])
         for missing in answer["missing"]:
             trial.warn(missing)
         yield Check(

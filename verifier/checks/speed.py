@@ -15,7 +15,7 @@ from verifier.nursery import Nursery
 from verifier.trial import Failed, Trial
 from verifier.verdict import Check
 
-BUDGET = 0.8
+BUDGET = 0.4
 SECONDS = 180.0
 
 
@@ -29,7 +29,7 @@ def check(
     request = {
         "kernel": trial.kernel, "entry": trial.problem.entry, "seed": trial.reference.init_seed,
         "parameter_seed": trial.reference.parameter_seed, "budget": BUDGET,
-        "case": asdict(trial.reference.first_case), "baseline": baseline,
+        "case": asdict(trial.reference.first_case), "baseline": baseline, "compiled": trial.scratch + "/triton",
     }  # fmt: skip
     for problem in dict.fromkeys((trial.problem, trial.reference.problem)):  # the full size, if it fits
         with waiting or nursery.spawn("verifier.stopwatch:serve") as child:
