@@ -14,7 +14,7 @@ from backends.compiler.ir import Value
 FUNCTIONAL = {
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "max_pool2d", "max_pool3d", "max_pool1d", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "pixel_shuffle", "pixel_unshuffle",
-    "dropout", "embedding", "one_hot",
+    "dropout", "one_hot",
 }
 """Operators whose torch.nn.functional form takes the schema's own arguments in the schema's own order."""
 
@@ -73,6 +73,8 @@ def call_text(target: Any, arguments: Any, keywords: Any, host: Host) -> tuple[s
     ]
     if name in ("arange", "zeros", "ones", "full", "empty", "eye", "linspace", "scalar_tensor"):
         return _factory(name, shown, named, keywords, host), operands
+    if name == "embedding" and len(shown) >= 2:  # the rest of its arguments only matters to gradients
+        return f"F.embedding({shown[1]}, {shown[0]})", operands
     if name in FUNCTIONAL and not named:
         return f"F.{name}({', '.join(shown)})", operands
     if name in TENSOR_METHODS and shown and shown[0].startswith("{"):

@@ -13,7 +13,7 @@ from backends.compiler.axes import presence
 from backends.compiler.body import wishes
 from backends.compiler.fuse import Group
 from backends.compiler.ir import MatMul, Pointwise, Value
-from backends.compiler.kernel import NAME, TAB, KernelText, docstring, formula, signature
+from backends.compiler.kernel import NAME, TAB, KernelText, docstring, formula, shape_checks, signature
 from backends.compiler.naming import chain
 from backends.compiler.text import Writer
 
@@ -181,6 +181,11 @@ class Product:
         a, b = operands[self.op.a], operands[self.op.b]
         others = {v: n for v, n in operands.items() if v not in (self.op.a, self.op.b) and not v.dense}
         lines = [f"{n} = {n}.contiguous()" for n in others.values()]
+        k_dim = -1 if self.op.b_is_nk else -2
+        lines += [
+            f"if {a}.shape[-1] != {b}.shape[{k_dim}]:",
+            f'{TAB}raise ValueError(f"cannot multiply {{tuple({a}.shape)}} by {{tuple({b}.shape)}}")',
+        ]
         n_dim = -2 if self.op.b_is_nk else -1
         # the operands are read by strides: a's leading dimensions count as rows, or both become one batch
         if self.batched:
@@ -195,6 +200,8 @@ class Product:
                 f"shape = (*{a}.shape[:-1], {b}.shape[{n_dim}])",
                 f"left, right = {a}.flatten(0, -2), {b}",
             ]
+        tail = {value: name for value, name in operands.items() if value not in (self.op.a, self.op.b)}
+        lines += shape_checks(tail, self.op.out.shape, "")
         single = self.op.a.dtype == torch.float32
         if single:
             k_first = "right" if self.op.b_is_nk else "right.mT"

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from textwrap import indent
 
-from backends.compiler.axes import Axis, layout
+from backends.compiler.axes import Axis, layout, presence
 from backends.compiler.body import Body
 from backends.compiler.frames import Frame, choose
 from backends.compiler.fuse import Group
-from backends.compiler.ir import Value
+from backends.compiler.ir import Shape, Value
 from backends.compiler.naming import Names, chain, identifier
 from backends.compiler.stream import streamed
 
@@ -147,9 +147,10 @@ class Assembly:
         lines = contiguous(operands)
         allocations = [self._allocation(value, text) for value, text in self.signature.results.items()]
         size_lines, shape = self._size_lines(sizes)
-        if shape in "\n".join([*allocations, *size_lines]) or any("shape[" in line for line in size_lines):
+        checks = shape_checks(operands, self.group.domain, self._shape())
+        if shape in "\n".join([*allocations, *size_lines, *checks]):
             lines.append(f"shape = {self._shape()}")
-        lines += allocations + size_lines
+        lines += checks + allocations + size_lines
         lines += [self._limit(*self.frame.limits)] if self.frame.limits else []
         lines += self.frame.blocks
         passed = ", ".join(f"{name}={value}" for name, value in self.frame.constexprs.items())
@@ -194,6 +195,31 @@ class Assembly:
             return f"{name} = {first}.new_empty(shape{dtype if _dtype(operands, first) != value.dtype else ''})"
         dims = reduced_shape(self.group, keep=value not in self.squeezed)
         return f"{name} = {first}.new_empty({dims}{dtype if _dtype(operands, first) != value.dtype else ''})"
+
+
+def shape_checks(operands: dict[Value, str], domain: Shape, source: str) -> list[str]:
+    """Refuse operands that broadcast in another way than the addresses were written for."""
+    return [
+        f"expect_shape({name}, {expected_shape(value.shape, domain)})"
+        for value, name in operands.items() if source != f"{name}.shape"
+    ]
+
+
+def expected_shape(shape: Shape, domain: Shape) -> str:
+    """Write an operand's shape over the launcher's `shape`."""
+    lead = len(domain) - len(shape)
+    has = presence(shape, domain)[lead:]
+    if all(present or domain[lead + index].hint == 1 for index, present in enumerate(has)):
+        return "shape" if lead == 0 else f"shape[{-len(shape)}:]" if shape else "()"
+    parts = [f"shape[{lead + index}]" if present else "1" for index, present in enumerate(has)]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+EXPECT_SHAPE = '''def expect_shape(tensor, shape):
+    """Refuse a tensor that a kernel would read at the wrong places."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise ValueError(f"this kernel takes a tensor of shape {tuple(shape)} here, not {tuple(tensor.shape)}")
+'''
 
 
 def _dtype(operands: dict[Value, str], name: str) -> object:

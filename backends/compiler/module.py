@@ -41,7 +41,7 @@ class FileWriter:
     def __init__(self, program: Program, source: str, entry: str) -> None:
         self.program, self.source, self.entry = program, source, entry
         self.names = Names(["self", *forward_arguments(source, entry)])
-        self.names.taken |= {entry, "ModelNew", "gemm_tile", "along_k"}
+        self.names.taken |= {entry, "ModelNew", "gemm_tile", "along_k", "expect_shape"}
         self.parts: dict[str, Part] = {}
         self.shared_texts: dict[str, KernelText] = {}
         self.lines: list[str] = []
@@ -61,6 +61,8 @@ class FileWriter:
         yield self._header() + "\n\n" + self._imports(kept.imports, body, kept) + "\n"
         for helper in dict.fromkeys(name for part in self.parts.values() for name in part.text.helpers):
             yield "\n\n" + HELPERS[helper]
+        if any("expect_shape(" in part.text.launcher for part in self.parts.values()):
+            yield "\n\n" + kernel.EXPECT_SHAPE
         if any(part.text.inputs == "matmul" for part in self.parts.values()):
             yield "\n\n" + gemm.TILE_CHOICE
         if any("along_k(" in part.text.launcher for part in self.parts.values()):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 RESERVED = {
     "tl", "triton", "torch", "nn", "F", "math", "self", "inside", "row", "column", "line", "offsets", "start",
     "shape", "block", "block_lines", "block_rows", "block_m", "block_n", "block_k", "warps", "parts", "left", "right",
-    "batch", "along_k", "gemm_tile", "acc", "pid", "tanh_of", "log1p_of", "expm1_of", *keyword.kwlist, *dir(builtins),
+    "batch", "along_k", "gemm_tile", "expect_shape", "acc", "pid", "tanh_of", "log1p_of", "expm1_of", *keyword.kwlist, *dir(builtins),
 }
 
 

@@ -10,7 +10,7 @@ from backends.compiler.expression import compute_dtype
 from backends.compiler.frames import Frame
 from backends.compiler.fuse import Group
 from backends.compiler.ir import Pointwise, Reduce, Value
-from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, capital, contiguous, docstring, formula
+from backends.compiler.kernel import NAME, TAB, Assembly, KernelText, capital, contiguous, docstring, formula, shape_checks
 from backends.compiler.naming import chain
 from backends.compiler.text import TYPES, Writer
 
@@ -157,6 +157,7 @@ class Split(Assembly):
         like = next(iter(operands.values()))
         lines = contiguous(operands)
         lines.append(f"shape = {self._shape()}")
+        lines += shape_checks(operands, self.group.domain, self._shape())
         lines += [self._allocation(value, text) for value, text in self.signature.results.items()]
         every = [*self.first_sizes, *(axis.size for axis in self.frame.layout.axes)]
         size_lines, _ = self._size_lines(every)
