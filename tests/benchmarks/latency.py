@@ -20,7 +20,7 @@ from repl.arguments import parse
 from repl.convert import convert
 from repl.events import CandidateDone, CheckDone, VerdictDone
 from repl.parts import opened
-from tests.benchmarks.modules import MODULES
+from tests.benchmarks.modules import MODULES, SMALL
 from verifier.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -63,14 +63,15 @@ def _pasted() -> None:
 
 def _phases() -> None:
     """The same without a terminal, warm, taken apart: writing, the wait for the first check, judging."""
-    print("\nwarm             writing   1st check  judging   outcome")
-    with opened(parse([])) as (backend, verifier):
-        for name, source in MODULES.items():
-            for _ in range(2):
+    print("\nwarm             writing   1st check  judging   outcome (against eager alone)")
+    settings = parse(["--baseline", "eager"])
+    with opened(settings) as (backend, verifier):
+        for name, source in {**SMALL, **MODULES}.items():
+            for _ in range(3):
                 began = time.monotonic()
                 marks: dict[type, float] = {}
                 outcome = ""
-                for event in convert(Problem.parse(source), backend, verifier, parse([]).options):
+                for event in convert(Problem.parse(source), backend, verifier, settings.options):
                     marks.setdefault(type(event), time.monotonic())
                     if isinstance(event, VerdictDone):
                         verdict = event.candidate.verdict

@@ -50,3 +50,14 @@ MODULES = {
     "LayerNorm": _FORM.format(body=_LAYER_NORM, shape="16, 64, 256, 256", arguments="(64, 256, 256)"),
     "Linear+GELU": _FORM.format(body=_LINEAR_GELU, shape="1024, 4096", arguments="4096, 4096"),
 }
+
+_BIAS_GELU = """\
+    def __init__(self, hidden):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(hidden) * 0.2)
+
+    def forward(self, x):
+        return F.gelu(x + self.bias)"""
+
+SMALL = {"small bias+GELU": _FORM.format(body=_BIAS_GELU, shape="3, 11, 130", arguments="130")}
+"""A module whose verification is all overhead."""
