@@ -44,7 +44,7 @@ class Local:
     def close(self) -> None:
         """Free the model."""
         if self._child:
-            self._child.kill()
+            self._child.close()
         self._child = self._weights = None
 
     def _from_child(self, request: Request, spawn: Spawn) -> Iterator[Chunk]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from verifier.children import Child, Forks, Limits
+from verifier.errors import VerificationError
 
 _KEPT = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|VIRTUAL_ENV|PYTHONPATH|PYTHONHOME|LD_LIBRARY_PATH|XDG_.*"
@@ -35,6 +38,7 @@ class Nursery:
     def __init__(self, plain: socket.socket | None = None, interpreting: socket.socket | None = None) -> None:
         self._forks: tuple[Forks, Forks] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = ""
         if plain is not None and interpreting is not None:
             self._forks = Forks(plain), Forks(interpreting)
 
@@ -44,19 +48,14 @@ class Nursery:
             return
         self.close()
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
-        theirs = [pair[1].fileno() for pair in pairs]
-        root = str(Path(__file__).resolve().parent.parent)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT, root, *map(str, theirs)],  # -P: the user's torch.py is not torch
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=scrubbed(os.environ),
-            pass_fds=theirs,
-            start_new_session=True,
-        )
-        for _, their in pairs:
-            their.close()
+        try:
+            self._folder = tempfile.mkdtemp(prefix="kernelllm-")  # ours, so that it also goes when they are killed
+            self._process = _forking([their.fileno() for _, their in pairs], self._folder)
+        except OSError as fault:
+            raise VerificationError("verifier_unavailable", f"the verifier cannot be started: {fault}") from fault
+        finally:
+            for _, their in pairs:
+                their.close()
         self._forks = Forks(pairs[0][0]), Forks(pairs[1][0])
 
     def spawn(
@@ -93,6 +92,31 @@ class Nursery:
         if self._process is not None:
             _wait(self._process)
             self._process = None
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+
+def _forking(fds: list[int], folder: str) -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).resolve().parent.parent)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _BOOT, root, folder, *map(str, fds)],  # -P: the user's torch.py is not torch
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=scrubbed(os.environ),
+        cwd=_here(),
+        pass_fds=fds,
+        start_new_session=True,
+    )
+
+
+def _here() -> str:
+    """Return the folder we are in, or the root where somebody has removed it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float = 2.0) -> None:

@@ -40,7 +40,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def main(arguments: list[str]) -> None:
     """Import what children need, split into the compiling and the interpreting process, and serve both."""
-    plain, interpreting = (socket.socket(fileno=int(fd)) for fd in arguments)
+    folder, *fds = arguments
+    plain, interpreting = (socket.socket(fileno=int(fd)) for fd in fds)
     os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
     os.environ.pop("TRITON_INTERPRET", None)
     import numpy  # noqa: F401
@@ -50,10 +51,10 @@ def main(arguments: list[str]) -> None:
     if sibling == 0:
         plain.close()
         os.environ["TRITON_INTERPRET"] = "1"  # read once, when triton.language is imported
-        _serve(_House([interpreting], [*_FOR_CANDIDATES]))
+        _serve(_House([interpreting], [*_FOR_CANDIDATES], root=_room(folder)))
     else:
         interpreting.close()
-        _serve(_House([plain], [*_FOR_REFERENCES], sibling))
+        _serve(_House([plain], [*_FOR_REFERENCES], root=_room(folder), sibling=sibling))
 
 
 @dataclass
@@ -62,10 +63,14 @@ class _House:
 
     connections: list[socket.socket]
     later: list[str]
+    root: str
     sibling: int = 0
     owners: dict[int, socket.socket] = field(default_factory=dict)
     folders: dict[int, str] = field(default_factory=dict)
-    root: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="kernelllm-"))
+
+
+def _room(folder: str) -> str:
+    return tempfile.mkdtemp(dir=folder)
 
 
 def _serve(house: _House) -> None:
@@ -92,6 +97,8 @@ def _serve(house: _House) -> None:
             _end(house, pid)
         _sweep(house)
         shutil.rmtree(house.root, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the other process has its folder there still, or the owner was faster
+            os.rmdir(os.path.dirname(house.root))
     os._exit(status)
 
 

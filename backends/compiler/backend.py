@@ -52,7 +52,7 @@ class Builtin:
                 f"the compiler's process ended: {fault}", "Try again; the session goes on."
             ) from fault
         finally:
-            child.kill()
+            child.close()  # ends it without waiting for how it ended
 
     def close(self) -> None:
         """Nothing is held between requests."""

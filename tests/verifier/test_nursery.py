@@ -137,6 +137,31 @@ def test_start_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     own.close()
 
 
+def test_killed_forking_process_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scratch folders go also when the process that made them is killed; a child can be had again."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    own = Nursery()
+    with own.spawn(f"{HERE}:echo"):
+        assert own._process is not None and [*tmp_path.glob("kernelllm-*/*/*")]
+        own._process.kill()
+        own._process.wait()
+    with own.spawn(f"{HERE}:echo") as child:
+        child.send({})
+        assert child.receive(10) is not None
+    own.close()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_starts_where_the_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory that somebody removed is no obstacle."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    own = Nursery()
+    own.spawn(f"{HERE}:echo").close()
+    own.close()
+
+
 def test_dying_owner_takes_everything_along() -> None:
     """A terminal that is killed leaves no process behind."""
     code = (
