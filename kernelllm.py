@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -102,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
     from repl.arguments import UsageError, parse
 
     words = sys.argv[1:] if arguments is None else arguments
-    signal.signal(signal.SIGTERM, _end)
+    _open_standard_streams()
+    end_in_order()
     try:
         return _run(parse(words))
     except UsageError as fault:
@@ -111,6 +113,13 @@ def main(arguments: list[str] | None = None) -> int:
         return bad_usage(fault, as_json="--json" in words)
     except KeyboardInterrupt:
         return 130
+
+
+def end_in_order() -> None:
+    """Let SIGTERM and a closed terminal unwind the stack, so that what was written is kept and the children end."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not where nohup has it ignored
+            signal.signal(number, _end)
 
 
 def _run(settings: Settings) -> int:
@@ -127,13 +136,19 @@ def _run(settings: Settings) -> int:
     return verify_one(settings) if settings.command == "verify" else convert_one(settings)
 
 
+def _open_standard_streams() -> None:
+    """Take the numbers of closed standard streams, before a socket of ours gets one and is written to as such."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
 def _at_a_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-def _end(*_: object) -> NoReturn:
-    """SIGTERM unwinds the stack, so that children and the terminal's settings are cleaned up."""
-    raise SystemExit(143)
+def _end(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Recorded:
 
     def __init__(self, path: str | None) -> None:
         if not path:
-            raise BackendUnavailable("no recorded answer was named", "give it with --model FILE_OR_FOLDER")
+            raise BackendUnavailable("no recorded answer was named", "--model FILE_OR_FOLDER, or /model recorded PATH")
         self._path = Path(path)
         if not self._path.exists():
             raise BackendUnavailable(f"{path} does not exist", "--model names the file or folder of saved answers")

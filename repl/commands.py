@@ -153,12 +153,14 @@ def edit(desk: Desk, argument: str) -> None:
 
 @command
 def model(desk: Desk, argument: str) -> None:
-    """Say who writes the kernels, or choose: /model [name]."""
+    """Say who writes the kernels, or choose: /model [backend] [name]."""
     from repl.arguments import BACKENDS, UsageError, parse
 
+    first, _, rest = argument.partition(" ")
     if argument:
+        words = ["--backend", first, *(["--model", rest.strip()] if rest else [])]
         try:
-            settings = parse(["--backend" if argument in BACKENDS else "--model", argument])
+            settings = parse(words if first in BACKENDS else ["--model", argument])
         except UsageError as fault:
             raise Unusable(fault.message) from None
         desk.attempt(lambda: desk.choose(settings))

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from backends import Backend, BackendUnavailable, NothingToConvert, Request
 from repl.events import CandidateDone, CheckDone, Event, Finished, Options, Started, VerdictDone, Wrote
 from repl.feedback import feedback_of
-from repl.turn import Candidate, Turn, trouble_of
+from repl.turn import CANNOT_VERIFY, Candidate, Trouble, Turn, trouble_of
+from verifier.errors import VerificationError
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 
@@ -93,7 +94,13 @@ def _candidates(
         known.add(shape)
         repeats = 0
         yield CandidateDone(number, answer.kernel)
-        verdict = yield from _verdict(problem, answer.kernel, verifier, options)
+        try:
+            verdict = yield from _verdict(problem, answer.kernel, verifier, options)
+        except VerificationError as fault:
+            if Trouble(fault.code, "").exit_code == CANNOT_VERIFY:  # the kernel is worth having all the same
+                unjudged = Verdict("cannot_verify", fault.code, fault.message)
+                done.append(Candidate(backend.name, _origin(request), answer.kernel, unjudged))
+            raise
         verdict = _blame_the_cut(verdict, answer.cut)
         done.append(Candidate(backend.name, _origin(request), answer.kernel, verdict))
         yield VerdictDone(number, done[-1], best=Turn(candidates=tuple(done)).best is done[-1])

@@ -177,6 +177,10 @@ class Desk:
             except Exception as fault:
                 self.trace = traceback.format_exc()
                 error, stopped = trouble_of(fault) or _unexpected(fault), False
+            except SystemExit:  # SIGTERM, or the terminal was closed
+                if watch.kernel:
+                    self.session.kernel(watch.kernel)
+                raise
         if stopped:
             kept = "; what was written so far is kept" if watch.kernel else ""
             error = Trouble("interrupted", f"stopped{kept}")
@@ -185,21 +189,26 @@ class Desk:
     def _finish(self, turn: Turn, partial: str = "") -> None:
         from repl import report
 
-        self.turn = turn
         best = turn.best
-        self.kernel = best.kernel if best else partial
-        if self.kernel:
-            self.session.kernel(self.kernel)
+        kernel = best.kernel if best else partial
+        stays = bool(self.kernel and not kernel)  # nothing was written: the last kernel is still the one to speak of
+        if not stays:
+            self.turn, self.kernel = turn, kernel
+        if kernel:
+            self.session.kernel(kernel)
         self.session.verdict(turn.to_dict())
         self.say("")
         if best:
             self.trace = best.verdict.trace or self.trace
             if len(turn.candidates) > 1:
                 self.say(f" the best of {len(turn.candidates)}: {best.origin} of {best.backend}")
-            for row in report.table(best.verdict, width=self.console.width, frame=self.console.is_terminal):
+        if turn.judged:
+            for row in report.table(turn.judged, width=self.console.width, frame=self.console.is_terminal):
                 self.console.print(row, soft_wrap=True)
         if turn.error:
             self.trouble(turn.error)
+        if stays:
+            self.say("  the last kernel stays", "dim")
         self.say("")
 
     def _writer(self) -> Backend:

@@ -55,8 +55,8 @@ class Show:
         """End the live display and print the table, or the error, or both."""
         self._open.close()
         rows = []
-        if turn.best:
-            verdict = replace(turn.best.verdict, trace="")  # no later command could show it
+        if turn.judged:
+            verdict = replace(turn.judged, trace="")  # no later command could show it
             rows += report.table(verdict, width=self._console.width, frame=self._console.is_terminal)
         if turn.error:
             rows += report.trouble(turn.error)

@@ -84,6 +84,11 @@ class Turn:
         return self.best.kernel if self.best and self.best.verdict.passed else None
 
     @property
+    def judged(self) -> Verdict | None:
+        """The verdict, unless it only repeats the error for which nothing could be judged."""
+        return None if self.verdict and self.error and self.verdict.code == self.error.code else self.verdict
+
+    @property
     def exit_code(self) -> int:
         """The exit status of a one-shot run: a verified kernel counts even when the loop ended with an error."""
         if self.error and self.error.exit_code == INTERRUPTED:

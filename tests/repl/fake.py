@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from backends import BackendUnavailable, Chunk, Request
+from kernelllm import end_in_order
 from repl import loop
 from repl.arguments import Settings, parse
 from verifier.problem import Problem
@@ -84,4 +85,5 @@ class FakeParts:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(loop.run(parse(sys.argv[2:]), FakeParts(sys.argv[1])))

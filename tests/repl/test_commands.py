@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backends import Chunk, NothingToConvert, Request
 from repl import commands
 from repl.arguments import parse
 from repl.desk import Desk
@@ -102,6 +103,24 @@ def test_retry_goes_on_from_the_last(desk: Desk, monkeypatch: pytest.MonkeyPatch
     assert desk.session.folder and (desk.session.folder / "02-verdict.json").exists()
 
 
+def test_retry_that_writes_nothing_keeps_the_kernel(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When there is no other candidate the last kernel, and what was said of it, can still be shown and saved."""
+
+    def nothing(request: Request) -> Iterator[Chunk]:
+        raise NothingToConvert("no_more_candidates", "there is no other")
+        yield
+
+    desk.take(SMALL)
+    monkeypatch.setattr(desk._writer(), "write", nothing)
+    said(capsys)
+    desk.take("/retry")
+    text = said(capsys)
+    assert "no_more_candidates" in text and "the last kernel stays" in text
+    assert desk.kernel == KERNEL and desk.turn and desk.turn.verdict and desk.turn.verdict.passed
+
+
 def test_verify_again(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     """/verify judges the same kernel again."""
     desk.take(SMALL)
@@ -140,6 +159,10 @@ def test_model(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys) == "builtin\n"
     desk.take("/model some/path")
     assert said(capsys) == "local · some/path\n"
+    desk.take("/model recorded saved.md")
+    assert said(capsys) == "recorded · saved.md\n"
+    desk.take("/model some/path")
+    said(capsys)
     desk.take("/model gone")
     text = said(capsys)
     assert "the model is not here" in text and "fetch it first" in text and "some/path" in text

@@ -188,6 +188,13 @@ def test_a_reference_that_fails_is_an_error() -> None:
     assert turn.error and (turn.error.code, turn.error.line) == ("reference_error", 7) and turn.exit_code == 2
 
 
+def test_a_kernel_that_cannot_be_judged_here_is_kept() -> None:
+    """Where the machine, not the module, is at fault the kernel is worth having, unverified."""
+    turn, _ = finished(Script(numbered, VerificationError("no_gpu", "there is none")), Options(candidates=3))
+    assert turn.best and turn.best.kernel == "kernel = 0\n" and turn.best.verdict.outcome == "cannot_verify"
+    assert turn.error and turn.error.code == "no_gpu" and turn.exit_code == 4 and turn.judged is None
+
+
 def test_our_own_faults_are_not_swallowed() -> None:
     """An exception nobody expected reaches the caller."""
     with pytest.raises(ZeroDivisionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -104,6 +105,20 @@ def test_ctrl_c_while_generating(start: Start, tmp_path: Path) -> None:
     assert leave(child) == 0
     assert turns(tmp_path)[0].read_text() == "".join(KERNEL.splitlines(keepends=True)[:20])
     assert json.loads(turns(tmp_path)[-1].read_text())["error"]["code"] == "interrupted"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_what_was_written_outlives_termination(start: Start, tmp_path: Path, sent: int) -> None:
+    """Terminated, or with its window closed, while a kernel streams in: the part that was written is kept."""
+    child = start("block")
+    child.send(f"\x1b[200~{SMALL}\x1b[201~\r")
+    child.expect_exact("line_19")
+    child.kill(sent)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 128 + sent
+    (kernel,) = tmp_path.rglob("01-kernel.py")
+    assert "line_19" in kernel.read_text() and "line_20" not in kernel.read_text()
 
 
 def test_ctrl_c_while_verifying(start: Start, tmp_path: Path) -> None:
