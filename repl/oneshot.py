@@ -17,7 +17,7 @@ from repl.highlight import UnknownTheme
 from repl.parts import open_verifier, opened
 from repl.show import Show
 from repl.sources import Unreadable, read_kernel, read_problem
-from repl.turn import Candidate, Trouble, Turn, trouble_of
+from repl.turn import USAGE, Candidate, Trouble, Turn, trouble_of
 from verifier.problem import Problem
 
 
@@ -30,8 +30,7 @@ def convert_one(settings: Settings) -> int:
 
     path = settings.paths[0] if settings.paths else None
     turn, streamed = _run(settings, path, events)
-    _answer(settings, turn, "" if streamed else labelled(turn))
-    return turn.exit_code
+    return turn.exit_code if _answer(settings, turn, "" if streamed else labelled(turn)) else USAGE
 
 
 def verify_one(settings: Settings) -> int:
@@ -47,8 +46,7 @@ def verify_one(settings: Settings) -> int:
             verifier.close()
 
     turn, _ = _run(settings, problem_path, events)
-    _answer(settings, turn, "")
-    return turn.exit_code
+    return turn.exit_code if _answer(settings, turn, "") else USAGE
 
 
 def labelled(turn: Turn) -> str:
@@ -79,12 +77,19 @@ def bad_usage(fault: UsageError, *, as_json: bool) -> int:
     return trouble.exit_code
 
 
-def say(text: str) -> None:
-    """Write to stdout; a reader that went away is no error of ours."""
+def say(text: str) -> bool:
+    """Write to stdout, and return whether it could be; a reader that went away is no error of ours."""
     try:
         print(text, flush=True)
+        return True
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        fault = None
+    except OSError as error:
+        fault = error.strerror
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would fail once more when it ends
+    if fault:
+        print(f"error [unwritable]: the result cannot be written: {fault}\n  send it elsewhere", file=sys.stderr)
+    return not fault
 
 
 @dataclass
@@ -127,8 +132,7 @@ def _turn(path: str | None, events: Callable[[Problem], Iterator[Event]], show: 
     return Turn(kept.problem, tuple(kept.candidates), error)
 
 
-def _answer(settings: Settings, turn: Turn, kernel: str) -> None:
+def _answer(settings: Settings, turn: Turn, kernel: str) -> bool:
     if settings.json:
-        say(json.dumps(turn.to_dict(), ensure_ascii=False))
-    elif kernel:
-        say(kernel)
+        return say(json.dumps(turn.to_dict(), ensure_ascii=False))
+    return say(kernel) if kernel else True

@@ -42,15 +42,18 @@ def _bytes_of(path: str | None) -> bytes:
     if file.is_dir():
         raise Unreadable(Trouble("is_directory", f"{path} is a directory", "kernelllm bench DIR takes a directory"))
     try:
-        if file.stat().st_size > SIZE_LIMIT:
-            message = f"{path} has {file.stat().st_size >> 20} MB"
-            raise Unreadable(Trouble("too_large", message, "give the file that holds the module"))
-        return file.read_bytes()
+        with file.open("rb") as opened:
+            data = opened.read(SIZE_LIMIT + 1)  # a device or a pipe has no size, and perhaps no end
     except FileNotFoundError:
         raise Unreadable(Trouble("missing_file", f"{path} does not exist", "check the path")) from None
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError) as fault:  # ValueError: a name with a NUL in it
         reason = getattr(fault, "strerror", None) or str(fault)
         raise Unreadable(Trouble("unreadable", f"{path} cannot be read: {reason}", "check the path")) from None
+
+    if len(data) > SIZE_LIMIT:
+        message = f"{path} has more than {SIZE_LIMIT >> 20} MB"
+        raise Unreadable(Trouble("too_large", message, "give the file that holds the module"))
+    return data
 
 
 def _standard_input() -> bytes:

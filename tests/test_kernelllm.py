@@ -69,10 +69,10 @@ class ModelNew(nn.Module):
 FIELDS = ["problem", "kernel", "candidates", "verdict", "error", "seconds"]
 
 
-def run(*words: str, text: str | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+def run(*words: str, text: str | None = None, path: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
     """Run the command to its end, from another folder, with no terminal."""
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL} if text is None else {"input": text}
-    environment = {**os.environ, "XDG_STATE_HOME": "/nonexistent", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "XDG_STATE_HOME": "/nonexistent", "HF_HUB_OFFLINE": "1", "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, str(ROOT / "kernelllm.py"), *words],
         capture_output=True, text=True, timeout=110, env=environment, **options, **more,
@@ -156,6 +156,7 @@ BAD_INPUT = {
     "is_directory": ["."],
     "usage": ["--bugdet"],
     "empty": ["-"],
+    "too_large": ["/dev/zero"],
     "unreadable": ["verify", "problem.py", "bytes"],
     "not_pytorch": ["text"],
     "syntax_error": ["broken"],
@@ -174,6 +175,27 @@ def test_bad_input_is_one_clear_message(code: str, files: Path) -> None:
     assert answer["error"]["code"] == code and answer["error"]["message"] and answer["error"]["hint"]
     assert told.returncode == (3 if code == "backend_unavailable" else 2)
     assert "Traceback" not in told.stderr and answer["error"]["message"].split()[0] in told.stderr
+
+
+def test_all_standard_streams_closed(files: Path) -> None:
+    """No socket of ours takes the number of a closed stream: the verdict is the same."""
+    command = f"exec {sys.executable} {ROOT / 'kernelllm.py'} verify problem.py kernel.py --no-speed <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", command], cwd=files, timeout=60).returncode == 0
+
+
+def test_a_full_disk_is_one_line() -> None:
+    """A result that cannot be written is told, and is no success."""
+    command = f"exec {sys.executable} {ROOT / 'kernelllm.py'} --json nowhere.py >/dev/full"
+    told = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 2 and "cannot be written" in told.stderr and "Traceback" not in told.stderr
+
+
+def test_without_triton_nothing_is_blamed_on_the_kernel(files: Path) -> None:
+    """Where Triton is not installed a kernel cannot be verified: exit 4, and not a failed check."""
+    (files / "sitecustomize.py").write_text("import sys\nsys.modules['triton'] = None\n")
+    told = run("verify", "problem.py", "kernel.py", "--json", cwd=files, path=str(files))
+    verdict = json.loads(told.stdout)["verdict"]
+    assert told.returncode == 4 and verdict["outcome"] == "cannot_verify" and "pip install triton" in verdict["message"]
 
 
 def test_closed_stdin_ends() -> None:
