@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backends import Backend
 from repl.arguments import Settings
@@ -16,7 +17,9 @@ from repl.oneshot import unexpected
 from repl.parts import opened
 from repl.sources import Unreadable, read_problem
 from repl.turn import Trouble, Turn, trouble_of
-from verifier import Verifier
+
+if TYPE_CHECKING:
+    from verifier.desk import Verifier
 
 
 class Crew:

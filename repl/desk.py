@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from backends import Backend
-    from verifier import Verifier
+    from verifier.desk import Verifier
 
 
 class Parts(Protocol):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from backends import ChunkKind
-from repl.turn import Candidate, Turn
-from verifier.verdict import Check
+if TYPE_CHECKING:
+    from backends import ChunkKind
+    from repl.turn import Candidate, Turn
+    from verifier.verdict import Check
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _serve(desk: Desk, reader: Reader, read: Callable[[], str]) -> int:
 def _begin(desk: Desk) -> None:
     """Start what is slow, now that the prompt is drawn: the judge's process, and our own imports beside the typing."""
     desk.warm()
-    names = ("repl.watch", "repl.convert", "repl.report")
+    names = ("verifier.paste.mends", "verifier.paste.reading", "repl.watch", "repl.convert", "repl.report")
     threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 

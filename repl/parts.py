@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import backends
 import verifier
 from backends import Backend
 from repl.arguments import Settings
-from verifier import Verifier
+
+if TYPE_CHECKING:
+    from verifier.desk import Verifier
 
 
 def open_verifier(settings: Settings) -> Verifier:

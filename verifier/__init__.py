@@ -8,17 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from verifier.desk import InProcessVerifier, Verifier, WorkerVerifier
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 
-__all__ = ["Check", "Problem", "Verdict", "Verifier", "open_verifier", "verify"]
+if TYPE_CHECKING:
+    from verifier.desk import Verifier  # its sockets and processes are wanted after the prompt is on the screen
+
+__all__ = ["Check", "Problem", "Verdict", "open_verifier", "verify"]
 
 
 def open_verifier(*, in_process: bool = False, device: str = "auto") -> Verifier:
     """Return a verifier, its processes starting behind it; close it when done."""
+    from verifier.desk import InProcessVerifier, WorkerVerifier
+
     return InProcessVerifier(device) if in_process else WorkerVerifier(device)
 
 
@@ -34,7 +38,7 @@ def verify(
     on_check: Callable[[Check], Any] | None = None,
 ) -> Verdict:
     """Judge a kernel file; raise VerificationError when the problem itself cannot be run."""
-    judge = InProcessVerifier(device) if in_process else _shared(os.getpid())
+    judge = open_verifier(in_process=True, device=device) if in_process else _shared(os.getpid())
     verdict = None
     for step in judge.verify(problem, kernel, device=device, seed=seed, speed=speed, baseline=baseline):
         if isinstance(step, Verdict):
@@ -48,4 +52,4 @@ def verify(
 @cache
 def _shared(process: int) -> Verifier:
     """Keep the processes between two calls; they end with this one, whose hanging up they notice."""
-    return WorkerVerifier()
+    return open_verifier()

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from verifier.paste.characters import clean, decoded
-from verifier.paste.mends import read
-from verifier.paste.reading import complete
 from verifier.paste.refusal import NotAProblem
-from verifier.paste.sizes import parameter_names
 
 __all__ = ["NotAProblem", "Problem"]
 
@@ -48,6 +44,8 @@ class Problem:
     @classmethod
     def read(cls, data: bytes) -> Problem:
         """Read the bytes of a file, in whatever encoding; raise NotAProblem."""
+        from verifier.paste.characters import decoded
+
         text, notes = decoded(data)
         problem = cls.parse(text)
         return replace(problem, notes=notes + problem.notes)
@@ -55,6 +53,11 @@ class Problem:
 
 @lru_cache(maxsize=64)
 def _outcome(text: str) -> Problem | NotAProblem:
+    from verifier.paste.characters import clean  # two dozen modules: not before something is pasted
+    from verifier.paste.mends import read
+    from verifier.paste.reading import complete
+    from verifier.paste.sizes import parameter_names
+
     try:
         module = complete(read(clean(text)))
     except NotAProblem as refusal:
