@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from verifier.children import Child, Limits
+from verifier.errors import VerificationError
 from verifier.nursery import Nursery
 from verifier.trial import Answer, Failed
 from verifier.wire import BrokenFrame
@@ -46,6 +47,8 @@ class Contained:
             return frame
         ended = self._child.channel.ended
         left = self._child.kill()
+        if left == "lost":
+            raise VerificationError("verifier_unavailable", "the verifier's processes were ended", "try again")
         if not ended:
             raise Failed("timeout", f"no result after {limit:.0f} s: the candidate was stopped")
         raise _explained(left, self._child.output(1 << 16))

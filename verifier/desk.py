@@ -72,6 +72,8 @@ class WorkerVerifier:
                 yield step
         except VerificationError as error:
             finished = error.code not in ("verifier_unavailable", "load_timeout")
+            if error.code == "verifier_unavailable":
+                self.close()  # somebody ended our processes, perhaps not all of them: begin anew
             raise
         finally:
             if not finished:
@@ -79,7 +81,7 @@ class WorkerVerifier:
 
     def _ready(self, problem: Problem) -> Child:
         """Return a worker that has run nothing but this problem: a pasted module may change its whole process."""
-        if self._worker is not None and (self._worker.channel.ended or problem != self._problem):
+        if self._worker is not None and (self._worker.channel.hung_up() or problem != self._problem):
             self.cancel()
         if self._worker is None:
             self._hatch()
@@ -90,7 +92,7 @@ class WorkerVerifier:
 
     def _hatch(self) -> None:
         """Have a worker ready for the next problem: on a GPU it opens the device while nobody waits for it."""
-        if self._spare is not None and self._spare.channel.ended:
+        if self._spare is not None and self._spare.channel.hung_up():
             self._spare.close()
             self._spare = None
         if self._spare is None:
@@ -124,6 +126,8 @@ def _steps(worker: Child) -> Iterator[Check | Verdict]:
                     "verifier_unavailable", f"no answer within {time.monotonic() - started:.0f} s", "try again"
                 )
             ended = worker.kill()
+            if ended == "lost":
+                raise VerificationError("verifier_unavailable", "the verifier's processes were ended", "try again")
             raise VerificationError(
                 "reference_error",
                 f"the module ended the process it was loaded in ({ended})",

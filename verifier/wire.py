@@ -68,6 +68,15 @@ class Channel:
         del self._pending[:total]
         return _decode(frame, text_size, blob_size)
 
+    def hung_up(self) -> bool:
+        """Look, without waiting, whether the other side is gone; `ended` only knows it after a receive."""
+        if not self.ended and select.select([self._sock], [], [], 0)[0]:
+            try:
+                self.ended = not self._sock.recv(1, socket.MSG_PEEK)
+            except OSError:
+                self.ended = True
+        return self.ended
+
     def close(self) -> None:
         """Hang up."""
         self.ended = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.verifier.kernels import PROBLEM, RIGHT, with_forward
 from verifier.desk import LOAD_SECONDS, InProcessVerifier, WorkerVerifier
 from verifier.errors import VerificationError
 from verifier.problem import Problem
-from verifier.verdict import Check
+from verifier.verdict import Check, Verdict
 
 FOREVER = with_forward("while True:\n    pass")
 
@@ -62,6 +63,34 @@ def _settled(wanted: set[int]) -> set[int]:
     while (now := processes()) != wanted and time.monotonic() < deadline:
         time.sleep(0.02)
     return now
+
+
+@pytest.mark.parametrize(
+    ("victims", "busy"), [("the forking process", False), ("the interpreting process", True), ("all", True)]
+)
+def test_killed_from_outside(victims: str, busy: bool) -> None:
+    """Whoever kills our processes, a busy system for one, the kernel and the module are not blamed: one can go on."""
+    desk = WorkerVerifier()
+    try:
+        *_, verdict = desk.verify(PROBLEM, RIGHT, speed=False)
+        steps = desk.verify(PROBLEM, FOREVER if busy else RIGHT, speed=False)
+        if busy:
+            assert isinstance(next(steps), Check) and isinstance(next(steps), Check)
+        assert desk._nursery._process is not None
+        first = desk._nursery._process.pid
+        sibling = int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
+        ours = {"the forking process": [first], "the interpreting process": [sibling]}
+        for pid in ours.get(victims, [*processes() - {os.getpid()}]):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.3)  # for those that die with their parent
+        if busy:
+            with pytest.raises(VerificationError) as error:
+                list(steps)
+            assert error.value.code == "verifier_unavailable"
+        *_, verdict = desk.verify(PROBLEM, RIGHT, speed=False)
+        assert isinstance(verdict, Verdict) and verdict.passed
+    finally:
+        desk.close()
 
 
 PASTES = {
