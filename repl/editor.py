@@ -30,6 +30,9 @@ from repl.reading import GAP, Arrival, Arrivals, is_command, on_enter, toolbar
 
 PROMPT = "› "
 FOLD_LINES = 30
+REMEMBERED = 200_000
+"""Characters of the longest text in the history file, which every later session reads whole."""
+
 UNANSWERED = 0.9
 """A prompt ends with waiting up to 1 s for the terminal to say where its cursor is; in vain once is enough."""
 
@@ -224,6 +227,8 @@ class _Kept(FileHistory):
 
     def store_string(self, string: str) -> None:
         """Write an entry; a full disk costs the entry and nothing else."""
+        if len(string) > REMEMBERED:
+            return
         with contextlib.suppress(OSError):
             super().store_string(string.encode("utf-8", "replace").decode("utf-8"))
 

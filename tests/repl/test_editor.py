@@ -13,7 +13,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from repl import commands
-from repl.editor import Editor
+from repl.editor import REMEMBERED, Editor
 from tests.repl.modules import BROKEN, LONG, SMALL
 
 Read = Callable[[str], str]
@@ -178,6 +178,14 @@ def test_history_is_private_and_survives(pipe: PipeInput, tmp_path: Path) -> Non
     second = Editor(input=pipe, output=DummyOutput(), history=path)
     by_hand(pipe, "\x12", "relu", "\r", "\r")
     assert second.read() == SMALL
+
+
+def test_history_leaves_out_what_is_huge(pipe: PipeInput, tmp_path: Path) -> None:
+    """A file pasted by mistake is not read again at every start to come."""
+    first = Editor(input=pipe, output=DummyOutput(), history=tmp_path / "history")
+    pipe.send_text(bracketed("# " + "x" * REMEMBERED + "\n" + SMALL) + "\r")
+    assert SMALL in first.read()
+    assert not (tmp_path / "history").exists()
 
 
 def test_long_pastes_are_folded(editor: Editor, read: Read) -> None:
