@@ -65,6 +65,7 @@ def _unrelated(eager: Tensor, oracle: Tensor, probes: Sequence[Tensor]) -> bool:
         return False
     wide, narrow = widen(oracle), widen(eager)
     coarse = 100 * RELATIVE.get(_real(eager.dtype), COARSEST) * (wide.abs() + narrow.abs())
+    coarse = coarse + 100 * torch.finfo(eager.dtype).tiny  # what underflows to 0 is still the same function
     for probe in probes:
         coarse = coarse + 100 * (widen(probe) - wide).abs()
     far = torch.isfinite(narrow) & ((narrow - wide).abs() > coarse)
@@ -91,15 +92,19 @@ def part(tensor: Tensor, rows: slice) -> Tensor:
     return tensor[rows] if tensor.dim() and tensor.shape[0] > 1 else tensor
 
 
+OWN_ERRORS, LINE_ERRORS = 6, 8
+"""How often eager's error at an element, and its rms error along a row or column, an honest kernel may be off."""
+
+
 def allowed(known: Truth, rows: slice) -> Tensor:
     """Return how far each element of some rows may be from the interval between eager and the oracle."""
     dtype = known.eager.dtype
     relative = RELATIVE.get(_real(dtype), COARSEST)
     floor = float(torch.finfo(dtype).tiny) if dtype not in (torch.float16,) else 2.0**-23
     error = _error(known, rows)
-    result = relative * part(known.oracle, rows).abs() + (relative / 2 * known.scale + floor) + 6 * error
+    result = relative * part(known.oracle, rows).abs() + (relative / 2 * known.scale + floor) + OWN_ERRORS * error
     if known.lines:
-        result = result + 8 * torch.stack([part(line, rows).expand_as(error) for line in known.lines]).amax(0)
+        result = result + LINE_ERRORS * torch.stack([part(line, rows).expand_as(error) for line in known.lines]).amax(0)
     return result
 
 

@@ -12,6 +12,7 @@ from verifier.compare import compare_inputs
 from verifier.errors import VerificationError
 from verifier.problem import Problem
 from verifier.structure import Finding
+from verifier.tolerance import truth
 from verifier.tree import flatten
 from verifier.truth import Reference
 
@@ -204,3 +205,13 @@ def test_a_large_problem_is_opened_small() -> None:
     reference = Reference.open(problem("torch.softmax(x, 1)", "torch.rand(65536, 65536)"), seed=1)
     assert reference.shrunk.startswith("x 65536x65536 -> ") and not reference.literals
     assert reference.expected(reference.first_case).given[0].numel() <= 40_000
+
+
+def test_underflow_does_not_discredit_the_oracle() -> None:
+    """A softmax over hundreds of units underflows to 0 in float32 almost everywhere; float64 stays the yardstick."""
+    logits = torch.randn(8, 64, dtype=torch.float64) * 500
+    wide = torch.softmax(logits, dim=1)
+    eager = torch.softmax(logits.float(), dim=1)
+    assert (eager == 0).double().mean() > 0.5
+    known = truth(eager, wide)
+    assert torch.equal(known.oracle, wide)

@@ -31,7 +31,36 @@ def view(builder: Builder, self: Value, size: Any = None, shape: Any = None) -> 
     assert builder.result is not None
     if builder.result.hints == self.hints and builder.result.shape == self.shape:
         return self
-    return builder.view(self, builder.result.shape, f"{{0}}.reshape({sizes_text(sizes)})", label="view", dense=True)
+    return _split_or_merged(builder, self, sizes) or builder.view(
+        self, builder.result.shape, f"{{0}}.reshape({_loose(sizes)})", label="view", dense=True
+    )
+
+
+def _split_or_merged(builder: Builder, x: Value, sizes: Any) -> Value | None:
+    """Write a reshape as unflatten or flatten where it is one: then sizes that stay as they are need no number."""
+    assert builder.result is not None
+    old, new = x.shape, builder.result.shape
+    if 0 in x.hints:
+        return None
+    lead = next((i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new)))
+    most = min(len(old), len(new)) - lead
+    tail = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
+    before, after = len(old) - lead - tail, len(new) - lead - tail
+    if before == 1 and after > 1:
+        split = list(sizes)[lead : lead + after]
+        return builder.unflatten(x, lead, new[lead : lead + after], f"({_loose(split)})")
+    if after == 1 and before > 1:
+        return builder.flatten(x, lead, lead + before - 1, new[lead])
+    return None
+
+
+def _loose(sizes: Any) -> str:
+    """Write sizes, the largest bare number as -1: it may be another one when the module is built with others."""
+    texts = [size_text(size) for size in sizes]
+    numbers = [(size, i) for i, size in enumerate(sizes) if isinstance(size, int) and not isinstance(size, bool)]
+    if not any(size == -1 for size, _ in numbers) and numbers and max(numbers)[0] > 1:
+        texts[max(numbers)[1]] = "-1"
+    return ", ".join(texts) or "()"
 
 
 @rule("flatten.using_ints")
