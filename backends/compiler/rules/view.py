@@ -42,8 +42,9 @@ def _split_or_merged(builder: Builder, x: Value, sizes: Any) -> Value | None:
     old, new = x.shape, builder.result.shape
     if 0 in x.hints:
         return None
-    lead = next((i for i, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new)))
-    most = min(len(old), len(new)) - lead
+    shorter = min(len(old), len(new))
+    lead = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    most = shorter - lead
     tail = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
     before, after = len(old) - lead - tail, len(new) - lead - tail
     if before == 1 and after > 1:
