@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backends.compiler.expression import Index, walk
-from backends.compiler.fuse import Group
+from backends.compiler.group import Group
 from backends.compiler.ir import Pointwise, Shape, Value
 
 PLURALS = {"batch": "batches"}
@@ -43,6 +43,16 @@ class Layout:
     def axes(self) -> tuple[Axis, ...]:
         return self.outer + self.reduced + self.inner
 
+    @property
+    def length(self) -> str:
+        """The number of elements that are reduced."""
+        return product(self.reduced)
+
+    @property
+    def place(self) -> str:
+        """The coordinate along the reduced run."""
+        return self.reduced[-1].name if len(self.reduced) == 1 else "place"
+
     def covered(self, value: Value) -> tuple[Axis, ...]:
         """The axes along which the value has more than one element."""
         present = presence(value.shape, self.domain)
@@ -52,6 +62,22 @@ class Layout:
         """Coordinates by dimension counted from the last, for the axes of a single dimension."""
         rank = len(self.domain)
         return {rank - axis.dims[0]: axis.name for axis in self.axes if len(axis.dims) == 1}
+
+
+def product(axes: Sequence[Axis]) -> str:
+    """Write the number of places that axes have together."""
+    return " * ".join(axis.size for axis in axes) or "1"
+
+
+def coordinates(axes: Sequence[Axis], joint: str) -> list[str]:
+    """Define each axis's coordinate from the joint one of several."""
+    if len(axes) < 2:
+        return []
+    lines, rest = [], joint
+    for axis in reversed(axes[1:]):
+        lines.append(f"{axis.name} = {rest} % {axis.size}")
+        rest = f"{rest} // {axis.size}"
+    return [*lines, f"{axes[0].name} = {rest}"]
 
 
 class NoLayout(Exception):

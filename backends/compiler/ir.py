@@ -74,6 +74,11 @@ class Op:
         return []
 
     @property
+    def made(self) -> list[Value]:
+        """The tensors written."""
+        return [self.out]
+
+    @property
     def scalars(self) -> list[Scalar]:
         """The run-time numbers read."""
         return []
@@ -146,13 +151,17 @@ class Extern(Op):
     text: str
     operands: list[Value]
     reason: str
-    results: list[Value] = field(default_factory=list)
+    results: list[Value | None] = field(default_factory=list)  # where it returns several; None for no tensor
     is_barrier: bool = False  # writes in place to what is visible elsewhere: nothing may move across
     is_work: bool = True  # False for views, allocation and metadata: nothing a kernel would be written for
 
     @property
     def inputs(self) -> list[Value]:
         return list(dict.fromkeys(self.operands))
+
+    @property
+    def made(self) -> list[Value]:
+        return [self.out, *(result for result in self.results if result is not None)]
 
 
 @dataclass
@@ -164,3 +173,20 @@ class Program:
     outputs: list[Any]  # Value or a plain Python constant, one a leaf of the returned structure
     return_text: str  # "{0}" for one tensor, "({0}, {1})", "{{'last': {0}}}", ...
     guards: list[str] = field(default_factory=list)  # statements that refuse what was not captured
+
+
+def live(ops: list[Op], returned: list[Value]) -> list[Op]:
+    """Keep the operations that the returned values need, and those that write to what is visible elsewhere."""
+    needed, kept = set(returned), []
+    for op in reversed(ops):
+        if needed & set(op.made) or (isinstance(op, Extern) and op.is_barrier):
+            kept.append(op)
+            needed.update(op.inputs)
+    return kept[::-1]
+
+
+def root(value: Value) -> Value:
+    """Return the tensor a chain of views looks at."""
+    while isinstance(value.op, View):
+        value = value.op.source
+    return value

@@ -7,12 +7,14 @@ import keyword
 import re
 from collections.abc import Iterable
 
+from backends.compiler.carried import CARRIED
+
 RESERVED = {
     "tl", "triton", "torch", "nn", "F", "math", "self", "inside", "row", "column", "line", "offsets", "start",
     "shape", "block", "block_lines", "block_rows", "block_m", "block_n", "block_k", "warps", "parts", "left", "right",
-    "batch", "along_k", "gemm_tile", "expect_shape", "acc", "pid", "tanh_of", "log1p_of", "expm1_of", *keyword.kwlist, *dir(builtins),
+    "batch", "acc", "pid", "grid", *CARRIED, *keyword.kwlist, *dir(builtins),
 }
-
+"""What the emitted text uses itself."""
 
 OTHER_WORDS = {
     "abs": "magnitude", "sum": "total", "max": "largest", "min": "smallest", "pow": "power", "all": "all_true",
@@ -50,11 +52,26 @@ def identifier(text: str) -> str:
     return name if name and not name[0].isdigit() else f"t_{name}"
 
 
-def chain(steps: list[str], limit: int = 48) -> str:
+STEPS = 4
+"""Operations that a kernel's name tells: the first ones and the last."""
+
+
+def chain(steps: list[str]) -> str:
     """Name a kernel after what it computes: the operations' PyTorch names, in order, each once."""
     kept = list(dict.fromkeys(steps))
-    name = "_".join(kept)
-    while len(name) > limit and len(kept) > 2:  # the first and the last say most
-        del kept[len(kept) // 2]
-        name = "_".join(kept)
-    return name
+    if len(kept) > STEPS:
+        kept = [*kept[: STEPS - 1], kept[-1]]
+    return "_".join(kept)
+
+
+ANY_MODULE = re.compile(r"_*(My|Custom|Simple|Test|Toy|Tiny)?(Model|Net|Network|Module|Main|Wrapper)(New|\d)?")
+"""Class names that say nothing of what is computed."""
+
+
+def class_name(entry: str) -> str:
+    """Turn a telling class name into a function's, LayerNorm2d → layer_norm2d; "" for one such as Model."""
+    if ANY_MODULE.fullmatch(entry):
+        return ""
+    words = re.findall(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+", entry)
+    name = "_".join(word.lower() for word in words)
+    return "" if name in dir(builtins) or not name.isidentifier() else name

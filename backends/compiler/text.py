@@ -27,39 +27,8 @@ FUNCTIONS = {
     "exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt", "sin": "tl.sin",
     "cos": "tl.cos", "abs": "tl.abs", "floor": "tl.floor", "ceil": "tl.ceil", "erf": "tl.erf",
     "sigmoid": "tl.sigmoid", "where": "tl.where",
-    "tanh": "tanh_of", "log1p": "log1p_of", "expm1": "expm1_of",
+    "tanh": "tanh_of", "log1p": "log1p_of", "expm1": "expm1_of",  # Triton has none: see carried.py
 }
-
-HELPERS = {
-    "tanh": '''@triton.jit
-def tanh_of(x):
-    """Hyperbolic tangent. Near 0 the quotient would lose the digits that the odd polynomial (Cephes) keeps."""
-    square = x * x
-    small = -5.70498872745e-3 * square + 2.06390887954e-2
-    small = (small * square - 5.37397155531e-2) * square + 1.33314422036e-1
-    small = x + x * square * (small * square - 3.33332819422e-1)
-    large = 1.0 - 2.0 / (tl.exp(2.0 * tl.abs(x)) + 1.0)
-    return tl.where(tl.abs(x) < 0.625, small, tl.where(x < 0, -large, large))
-''',
-    "log1p": '''@triton.jit
-def log1p_of(x):
-    """log(1 + x), accurate for small x: the rounding of 1 + x cancels in the quotient (Kahan)."""
-    shifted = 1.0 + x
-    exact = shifted == 1.0
-    quotient = tl.log(shifted) * (x / tl.where(exact, 1.0, shifted - 1.0))
-    return tl.where(exact, x, tl.where(x > 1e10, tl.log(shifted), quotient))
-''',
-    "expm1": '''@triton.jit
-def expm1_of(x):
-    """exp(x) - 1. Near 0, where the difference would lose digits, its Taylor series to the ninth power."""
-    series = x * (1 / 362880) + 1 / 40320
-    series = (series * x + 1 / 5040) * x + 1 / 720
-    series = ((series * x + 1 / 120) * x + 1 / 24) * x + 1 / 6
-    series = (series * x + 0.5) * x * x + x
-    return tl.where(tl.abs(x) < 0.5, series, tl.exp(x) - 1.0)
-''',
-}
-
 
 def literal(number: float, dtype: torch.dtype) -> str:
     """Write a number so that Triton reads it as the dtype's kind."""
@@ -78,7 +47,6 @@ class Writer:
         self, names: Mapping[Value, str], scalars: Mapping[str, str], indices: Mapping[int, str]
     ) -> None:
         self.names, self.scalars, self.indices = names, scalars, indices
-        self.helpers: list[str] = []  # functions used that Triton does not have
 
     def write(self, x: Expr, least: int = 0) -> str:
         """Return the text of x, in brackets if it binds less tightly than `least`."""
@@ -118,8 +86,6 @@ class Writer:
             inner = ", ".join(self.write(argument) for argument in arguments)
             nan = ", propagate_nan=tl.PropagateNan.ALL" if x.dtype.is_floating_point else ""
             return f"tl.{name}({inner}{nan})", ATOM
-        if name in HELPERS and name not in self.helpers:
-            self.helpers.append(name)
         return f"{FUNCTIONS[name]}({', '.join(self.write(argument) for argument in arguments)})", ATOM
 
     def _cast(self, x: Expr, dtype: torch.dtype) -> str:

@@ -7,6 +7,7 @@ import io
 import re
 import textwrap
 import tokenize
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 KEPT_CALLS = ("torch.set_default_dtype", "torch.set_float32_matmul_precision")
@@ -139,7 +140,7 @@ class _Keeper:
             rows.pop()
         if forward_body is not None:
             rows += ["", *textwrap.indent(self._forward(statement, forward_body), margin).splitlines()]
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(rows))
+        return _spaced(rows, statement)
 
     def _forward(self, statement: ast.ClassDef, body: str) -> str:
         method = next((part for part in statement.body if _is_method(part, "forward")), None)
@@ -150,6 +151,43 @@ class _Keeper:
             )
         arguments = ast.unparse(method.args)  # type: ignore[attr-defined]
         return f"def forward({arguments}):\n{textwrap.indent(body, '    ')}"
+
+
+def _spaced(rows: list[str], statement: ast.ClassDef) -> str:
+    """One blank line at most; one under the class's docstring, none under its first line."""
+    first, doc = _first(statement), statement.body[0]
+    has_doc = ast.get_docstring(statement) is not None
+    end = max([statement.lineno, *(base.lineno for base in statement.bases)])
+    if has_doc:
+        end = doc.end_lineno or end
+    head, rest = rows[: end - first + 1], rows[end - first + 1 :]
+    while rest and not rest[0].strip():
+        rest.pop(0)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([*head, *([""] if has_doc and rest else []), *rest]))
+
+
+def stacked(definitions: Iterable[str]) -> list[str]:
+    """Join constants that follow each other: they need no blank lines between them."""
+    sections: list[str] = []
+    was_constant = False
+    for definition in definitions:
+        is_constant = not isinstance(ast.parse(definition).body[0], (ast.ClassDef, ast.FunctionDef))
+        if is_constant and was_constant:
+            sections[-1] += f"\n{definition}"
+        else:
+            sections.append(definition)
+        was_constant = is_constant
+    return sections
+
+
+def defined_names(source: str) -> list[str]:
+    """Name everything that the file defines or imports."""
+    names = []
+    for statement in ast.parse(source).body:
+        names += _defined(statement)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names += [alias.asname or alias.name.split(".")[0] for alias in statement.names]
+    return names
 
 
 def forward_arguments(source: str, entry: str) -> tuple[str, ...]:

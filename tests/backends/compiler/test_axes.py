@@ -8,7 +8,7 @@ import torch
 from backends.compiler.axes import Layout, NoLayout, address, layout
 from backends.compiler.expression import Expr, Index, Ref, where
 from backends.compiler.frames import choose
-from backends.compiler.fuse import Group
+from backends.compiler.group import Group
 from backends.compiler.ir import Op, Origin, Pointwise, Reduce, Size, Value
 
 
@@ -38,7 +38,7 @@ def test_operands_of_one_shape_are_one_axis() -> None:
     """Adding two tensors of the same shape walks memory once, whatever the rank."""
     found = layout(group(read(value(2, 3, 8)) + read(value(2, 3, 8)), value(2, 3, 8)))
     assert runs(found) == [(0, 1, 2)]
-    assert choose(found).flat
+    assert choose(found).is_flat
 
 
 def test_a_bias_over_the_last_dimension_makes_two_axes() -> None:

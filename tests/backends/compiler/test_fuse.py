@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from backends.compiler.fuse import Group, root
-from backends.compiler.ir import Extern, Value
+from backends.compiler.group import Group
+from backends.compiler.ir import Extern, Value, root
 from tests.backends.compiler.written import groups, source
 
 LINEAR = "self.fc = nn.Linear(16, 24)"

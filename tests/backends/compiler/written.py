@@ -9,7 +9,8 @@ from pathlib import Path
 
 from backends.compiler.capture import capture
 from backends.compiler.convert import convert
-from backends.compiler.fuse import Group, fuse
+from backends.compiler.fuse import fuse
+from backends.compiler.group import Group
 from backends.compiler.ir import Program, Value
 from backends.compiler.lower import lower
 

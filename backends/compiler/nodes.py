@@ -1,0 +1,68 @@
+"""Questions to a node of the exported graph: its name, its module, its sizes, what it writes to."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+from backends.compiler.ir import Shape, Size
+from backends.compiler.rules import schema_name
+
+UNKNOWN = 1024
+"""Stands for a size that capture could not tell; it chooses a frame, and decides nothing else."""
+
+
+def sizes(shape: Any) -> Shape:
+    """Describe a traced shape."""
+    return tuple(
+        Size(size.node.hint if size.node.hint is not None else UNKNOWN, size.node.expr)
+        if isinstance(size, torch.SymInt) else Size(int(size))
+        for size in shape
+    )
+
+
+def op_name(node: torch.fx.Node) -> str:
+    """Return PyTorch's name of the operator, without its overload: add.Tensor → add."""
+    name = schema_name(node.target) or str(node.target)
+    return name.removeprefix("aten.").split(".")[0].rstrip("_") or "call"
+
+
+def module_path(node: torch.fx.Node) -> str:
+    """Return the dotted path of the innermost submodule a node ran in."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return _once(path) if not path.startswith("_empty") else ""
+
+
+def leaf_call(node: torch.fx.Node) -> tuple[str, str] | None:
+    """Return (path, key) of the torch.nn module call a node belongs to, None outside one."""
+    stack = node.meta.get("nn_module_stack") or {}
+    if not stack:
+        return None
+    key, (path, kind) = list(stack.items())[-1]
+    name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return (_once(path), key) if name.startswith("torch.nn.modules.") and path else None
+
+
+def _once(path: str) -> str:
+    """Drop the number that the exporter gives a module's second call."""
+    return re.sub(r"@\d+", "", path)
+
+
+def writes_in_place(target: Any) -> bool:
+    """Tell whether an operator changes one of its arguments; detach_ changes no number."""
+    is_operator = isinstance(target, torch._ops.OpOverload) and target is not torch.ops.aten.detach_.default
+    return is_operator and target._schema.is_mutable
+
+
+def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
+    """Return the first argument an operator writes to."""
+    if not writes_in_place(node.target):
+        return None
+    for index, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+            return given if isinstance(given, torch.fx.Node) else None
+    return None
