@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from backends.compiler import seethrough
+from backends.compiler.broadcast import broadcast, runs_of
 from backends.compiler.expression import (
     Expr,
     Index,
@@ -22,11 +23,12 @@ from backends.compiler.expression import (
     walk,
 )
 from backends.compiler.host import Host, state_text
-from backends.compiler.ir import ONE, Extern, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value, View
+from backends.compiler.ir import ONE, Extern, MatMul, Op, Origin, Pointwise, Reduce, Shape, Size, Value
 from backends.compiler.rules import Declined
+from backends.compiler.views import Views
 
 
-class Builder:
+class Builder(Views):
     """Collects operations; `result` describes what the operator being lowered returns in PyTorch."""
 
     def __init__(self, host: Host, program_writes_in_place: bool) -> None:
@@ -105,7 +107,7 @@ class Builder:
         wanted = tuple(sorted(dim % rank for dim in dims)) if rank else ()
         if all(source.shape[dim].hint == 1 for dim in wanted):
             return self._reduce_nothing(kind, source, dtype or source.dtype, label or kind, correction)
-        runs = _runs(source.shape, wanted)
+        runs = runs_of(source.shape, wanted)
         if len(runs) > 1:
             return self._reduce_in_steps(kind, source, runs, dtype or source.dtype, label or kind, correction)
         shape = tuple(ONE if index in wanted else size for index, size in enumerate(source.shape))
@@ -154,78 +156,8 @@ class Builder:
         out.dense, self.literals[out] = like.dense, number
         return out
 
-    # ---- views ----------------------------------------------------------------------------------
-
-    def view(
-        self, source: Value, shape: Shape, text: str, kind: str = "opaque", dim: int = 0, *, label: str = "view",
-        dense: bool = True,
-    ) -> Value:
-        """Make a view on the host: `text` with {0} for the source."""
-        out = self._add(View, label, shape, source.dtype, source=source, text=text, kind=kind, dim=dim)
-        out.aliases, out.dense = source, dense and source.dense
-        return out
-
-    def squeeze(self, source: Value, dims: Sequence[int]) -> Value:
-        """Drop dimensions of size 1, last first so that the numbers stay valid."""
-        rank = len(source.shape)
-        order = [0] * rank if len(dims) == rank else sorted((dim % rank for dim in dims), reverse=True)
-        for dim in order:
-            if undone := seethrough.undo(source, "unsqueeze", dim):
-                source = undone
-                continue
-            shape = source.shape[:dim] + source.shape[dim + 1 :]
-            source = self.view(source, shape, f"{{0}}.squeeze({dim})", "squeeze", dim, label="squeeze")
-        return source
-
-    def unsqueeze(self, source: Value, dim: int) -> Value:
-        """Insert a dimension of size 1."""
-        if undone := seethrough.undo(source, "squeeze", dim):
-            return undone
-        shape = (*source.shape[:dim], ONE, *source.shape[dim:])
-        return self.view(source, shape, f"{{0}}.unsqueeze({dim})", "unsqueeze", dim, label="unsqueeze")
-
-    def flatten(self, source: Value, start: int, end: int, size: Size) -> Value:
-        """Merge dimensions start..end into one."""
-        shape = (*source.shape[:start], size, *source.shape[end + 1 :])
-        text = f"{{0}}.flatten({start}, {end})"
-        return self.view(source, shape, text, "flatten", start, label="flatten")
-
-    def unflatten(self, source: Value, dim: int, sizes: Sequence[Size], text: str) -> Value:
-        """Split a dimension; `text` is how the host writes the sizes."""
-        shape = (*source.shape[:dim], *sizes, *source.shape[dim + 1 :])
-        if (undone := seethrough.undo(source, "flatten", dim)) and undone.shape == shape:
-            return undone
-        return self.view(source, shape, f"{{0}}.unflatten({dim}, {text})", "unflatten", dim, label="unflatten")
-
     def _add(self, make: type[Op], label: str, shape: Shape, dtype: torch.dtype, **fields: Any) -> Value:
         out = Value(label, shape, dtype)
         out.op = make(label=label, out=out, origin=self.origin, **fields)
         self.ops.append(out.op)
         return out
-
-
-def _runs(shape: Shape, dims: Sequence[int]) -> list[tuple[int, ...]]:
-    """Split dims where a dimension with several elements lies between them."""
-    runs: list[list[int]] = []
-    for dim in dims:
-        gap = runs and all(shape[between].hint == 1 for between in range(runs[-1][-1] + 1, dim))
-        if gap:
-            runs[-1].append(dim)
-        else:
-            runs.append([dim])
-    return [tuple(run) for run in runs]
-
-
-def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Return the broadcast shape; raise Declined where sizes differ that cannot."""
-    rank = max((len(shape) for shape in shapes), default=0)
-    out: list[Size] = [ONE] * rank
-    for shape in shapes:
-        for index, size in enumerate(shape, start=rank - len(shape)):
-            if size.hint == 1:
-                continue
-            if out[index].hint not in (1, size.hint):
-                raise Declined("shapes do not broadcast")
-            if out[index].hint == 1 or out[index].symbol is None:
-                out[index] = size
-    return tuple(out)

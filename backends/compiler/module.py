@@ -19,7 +19,8 @@ from backends.compiler.kernel import KernelText
 from backends.compiler.margin import fit
 from backends.compiler.naming import Names, chain, class_name
 from backends.compiler.squeezed import squeezed
-from backends.compiler.usercode import defined_names, forward_arguments, keep, stacked
+from backends.compiler.usercode import keep, stacked
+from backends.compiler.usernames import defined_names, forward_arguments
 
 
 @dataclass

@@ -10,6 +10,8 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from backends.compiler.usernames import defined, free_names, is_method
+
 KEPT_CALLS = ("torch.set_default_dtype", "torch.set_float32_matmul_precision")
 """Module-level calls that change what the constructor makes."""
 
@@ -35,7 +37,7 @@ class _Keeper:
         self.tree = ast.parse(source)
         self.definitions: dict[str, ast.stmt] = {}
         for statement in self.tree.body:
-            for name in _defined(statement):
+            for name in defined(statement):
                 self.definitions[name] = statement
 
     def keep(self, forward_body: str) -> Kept:
@@ -44,7 +46,7 @@ class _Keeper:
         for statement in self.tree.body:
             if isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(KEPT_CALLS):
                 parts.append(self._text(statement))
-            if not any(name in needed for name in _defined(statement)):
+            if not any(name in needed for name in defined(statement)):
                 continue
             if isinstance(statement, ast.ClassDef):
                 is_model = statement.name == self.entry
@@ -80,10 +82,10 @@ class _Keeper:
             dropped = self._dropped(statement)
             nodes = [*statement.bases, *statement.keywords, *statement.decorator_list]
             nodes += [part for part in statement.body if part not in dropped]
-            forward = next((part for part in statement.body if _is_method(part, "forward")), None)
+            forward = next((part for part in statement.body if is_method(part, "forward")), None)
             if statement.name == self.entry and forward is not None:
                 nodes.append(forward.args)  # type: ignore[attr-defined]
-        return {name for root in nodes for name in _free_names(root)}
+        return {name for root in nodes for name in free_names(root)}
 
     def _dropped(self, statement: ast.ClassDef) -> list[ast.stmt]:
         """Methods that only forward used."""
@@ -143,11 +145,11 @@ class _Keeper:
         return _spaced(rows, statement)
 
     def _forward(self, statement: ast.ClassDef, body: str) -> str:
-        method = next((part for part in statement.body if _is_method(part, "forward")), None)
+        method = next((part for part in statement.body if is_method(part, "forward")), None)
         if method is None:  # inherited from a class of the same file
             method = next(
                 part for other in self.tree.body if isinstance(other, ast.ClassDef)
-                for part in other.body if _is_method(part, "forward")
+                for part in other.body if is_method(part, "forward")
             )
         arguments = ast.unparse(method.args)  # type: ignore[attr-defined]
         return f"def forward({arguments}):\n{textwrap.indent(body, '    ')}"
@@ -164,83 +166,6 @@ def _spaced(rows: list[str], statement: ast.ClassDef) -> str:
     while rest and not rest[0].strip():
         rest.pop(0)
     return re.sub(r"\n{3,}", "\n\n", "\n".join([*head, *([""] if has_doc and rest else []), *rest]))
-
-
-def stacked(definitions: Iterable[str]) -> list[str]:
-    """Join constants that follow each other: they need no blank lines between them."""
-    sections: list[str] = []
-    was_constant = False
-    for definition in definitions:
-        is_constant = not isinstance(ast.parse(definition).body[0], (ast.ClassDef, ast.FunctionDef))
-        if is_constant and was_constant:
-            sections[-1] += f"\n{definition}"
-        else:
-            sections.append(definition)
-        was_constant = is_constant
-    return sections
-
-
-def defined_names(source: str) -> list[str]:
-    """Name everything that the file defines or imports."""
-    names = []
-    for statement in ast.parse(source).body:
-        names += _defined(statement)
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            names += [alias.asname or alias.name.split(".")[0] for alias in statement.names]
-    return names
-
-
-def forward_arguments(source: str, entry: str) -> tuple[str, ...]:
-    """Name the parameters of the class's forward, without self."""
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.ClassDef) and statement.name == entry:
-            for part in statement.body:
-                if _is_method(part, "forward"):
-                    arguments = part.args  # type: ignore[attr-defined]
-                    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-                    return tuple(argument.arg for argument in every)[1:]
-    return ()
-
-
-def _free_names(root: ast.AST) -> set[str]:
-    """Names a piece of code reads from outside itself: parameters and local variables do not count."""
-    if isinstance(root, (ast.FunctionDef, ast.Lambda)):
-        arguments = root.args
-        own = {a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
-        own |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
-        body = root.body if isinstance(root.body, list) else [root.body]
-        own |= {
-            node.id for part in body for node in ast.walk(part)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        inside = {name for part in body for name in _free_names(part)} - own
-        around: list[ast.AST] = [*arguments.defaults, *(default for default in arguments.kw_defaults if default)]
-        around += getattr(root, "decorator_list", [])
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        around += [argument.annotation for argument in every if argument.annotation]
-        around += [root.returns] if isinstance(root, ast.FunctionDef) and root.returns else []
-        return inside | {name for part in around for name in _free_names(part)}
-    if isinstance(root, ast.Name):
-        return {root.id}
-    return {name for child in ast.iter_child_nodes(root) for name in _free_names(child)}
-
-
-def _parse_body(body: str) -> ast.Module:
-    return ast.parse("def forward():\n" + textwrap.indent(body or "pass", "    "))
-
-
-def _defined(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
-        return [statement.name]
-    if isinstance(statement, ast.Assign):
-        return [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) and isinstance(statement.target, ast.Name):
-        return [statement.target.id]
-    return []
-
-
-def _is_method(part: ast.stmt, name: str) -> bool:
-    return isinstance(part, ast.FunctionDef) and part.name == name
 
 
 def _is_property(part: ast.FunctionDef) -> bool:
@@ -267,3 +192,21 @@ def _rename(text: str, entry: str) -> str:
             (row, column), (_, end) = token.start, token.end
             rows[row - 1] = rows[row - 1][:column] + string + rows[row - 1][end:]
     return "\n".join(rows).replace("super(ModelNew, self)", "super()")
+
+
+def _parse_body(body: str) -> ast.Module:
+    return ast.parse("def forward():\n" + textwrap.indent(body or "pass", "    "))
+
+
+def stacked(definitions: Iterable[str]) -> list[str]:
+    """Join constants that follow each other: they need no blank lines between them."""
+    sections: list[str] = []
+    was_constant = False
+    for definition in definitions:
+        is_constant = not isinstance(ast.parse(definition).body[0], (ast.ClassDef, ast.FunctionDef))
+        if is_constant and was_constant:
+            sections[-1] += f"\n{definition}"
+        else:
+            sections.append(definition)
+        was_constant = is_constant
+    return sections

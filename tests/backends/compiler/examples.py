@@ -77,5 +77,11 @@ MORE = {
     "dimensions that lie apart": Example(
         source("return x0.var((0, 2)), x0.sum((0, 2))", (64, 32, 4096)), (((3, 5, 7),), ((33, 2, 70),))
     ),
+    "few long rows and a number for some of them": Example(
+        source("return x0.mean(-1) + x1", (2, 3, 70_000), (3,)), (((2, 3, 9000), (3,)), ((4, 1, 70), (1,))),
+    ),
+    "a matrix times itself, and itself again": Example(
+        source("return torch.bmm(x0, x0) + x0", (3, 20, 20)), (((2, 33, 33),), ((1, 1, 1),)),
+    ),
     "triangle": Example(source("return torch.triu(x0 * 2.0, 1)", (8, 16)), (((17, 9),), ((1, 7),), ((7, 1),))),
 }

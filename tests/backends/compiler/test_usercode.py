@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from backends.compiler.usercode import forward_arguments, keep
+from backends.compiler.usercode import keep
+from backends.compiler.usernames import forward_arguments
 
 SOURCE = textwrap.dedent('''
     import math
