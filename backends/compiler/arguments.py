@@ -87,9 +87,10 @@ def guards(env: Environment) -> list[str]:
             found[f"{text} is not None"] = f"written for {text}=None"
         elif not is_number or text not in by_name:
             found[f"{text} != {constant!r}"] = f"written for {text}={constant!r}"
+    pinned = {f"{text} != {v!r}": f"written for {text} = {v!r}" for text, v in env.host.pins.items()}
     return list(dict.fromkeys(
         f"if {condition}:\n    raise ValueError({_quoted(message)})"
-        for condition, message in [*found.items(), *env.builder.guards.items()]
+        for condition, message in [*found.items(), *pinned.items(), *env.builder.guards.items()]
     ))
 
 

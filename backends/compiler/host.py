@@ -17,6 +17,13 @@ SIZE_WORDS = re.compile(r"shape|size\(|sqrt|\*\*|len\(|dim")
 """A line without any of these computes no number from a size."""
 
 
+VALUES = {
+    "other", "self", "exponent", "min", "max", "value", "weight", "min_val", "max_val", "threshold", "margin", "delta",
+    "lambd", "negative_slope", "end",
+}
+"""Arguments where 0 and 1 may be a number of the user's own."""
+
+
 class NoName(Exception):
     """A run-time size that no input's shape gives."""
 
@@ -38,6 +45,7 @@ class Host:
     def __init__(self, module: torch.nn.Module, arguments: tuple[str, ...], constants: dict[str, Any]) -> None:
         self.module, self.arguments, self.constants = module, arguments, constants
         self.symbols: dict[Any, str] = {}
+        self.pins: dict[str, Any] = {}  # attributes that must keep their value
         self.fixed: list[tuple[str, int]] = []  # dimensions that tracing tied to a number
 
     def learn_shape(self, text: str, shape: torch.Size) -> None:
@@ -66,15 +74,33 @@ class Host:
         """
         if isinstance(number, torch.SymInt):
             return Scalar(torch.int64, self.size(number), number.node.hint or 1)
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or number in (0, 1, -1):
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
             return number
-        dtype = torch.float64 if isinstance(number, float) else torch.int64
-        for text, value in self._candidates(origin, argument):
-            if type(value) is type(number) and value == number:
-                return Scalar(dtype, text, number)
+        if number in (0, 1, -1) and argument not in VALUES:
+            return number  # an operator's own default, not the user's number
+        for text, value in self._forms(origin, argument):
+            if type(value) is not type(number) or value != number:
+                continue
+            if _is_written(number, origin.line):
+                if text.lstrip("-").startswith("self."):  # which of the two is meant cannot be told: hold to the value
+                    self.pins[text.lstrip("-")] = -number if text.startswith("-") else number
+                return number
+            return Scalar(_dtype(number), text, number)
         if text := self._computed(number, origin):
-            return Scalar(dtype, text, number)
+            return Scalar(_dtype(number), text, number)
         return number
+
+    def _forms(self, origin: Origin, argument: str) -> list[tuple[str, Any]]:
+        """What the line reads, and what is commonly made of it: -limit, 1 / temperature, width ** -0.5."""
+        found = self._candidates(origin, argument)
+        plain = [(text, v) for text, v in found if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        made = [(f"-{text}", -v) for text, v in plain]
+        made += [(f"float({text})", float(v)) for text, v in plain if isinstance(v, int)]
+        for text, v in plain:
+            if v > 0:
+                made += [(f"1.0 / {text}", 1.0 / v), (f"{text} ** -0.5", v**-0.5), (f"{text} ** 0.5", v**0.5)]
+            made += [(f"{text} ** 2", v**2), (f"2 * {text}", 2 * v), (f"{text} / 2", v / 2)]
+        return [*found, *((text, v) for text, v in made if " " not in text or not _is_written(v, origin.line))]
 
     def _computed(self, number: float, origin: Origin) -> str:
         """Write a number that the user's line computes from a size, such as math.sqrt(q.shape[-1]).
@@ -119,6 +145,16 @@ class Host:
             words = set(re.findall(r"\b[A-Za-z_]\w*", origin.line))
             found += [(text, value) for text, value in self.constants.items() if text in words]
         return found
+
+
+def _dtype(number: float) -> torch.dtype:
+    return torch.float64 if isinstance(number, float) else torch.int64
+
+
+def _is_written(number: float, line: str) -> bool:
+    """True if the line holds this very number as a literal."""
+    found = re.findall(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?(?![\w.])", line)
+    return any(float(text) == abs(number) for text in found)
 
 
 def state_text(path: str) -> str:
