@@ -33,3 +33,7 @@ def serve(channel: Channel) -> None:
     except NothingToConvert as reason:
         fields = {"code": reason.code, "message": reason.message, "hint": reason.hint, "line": reason.line}
         channel.send({"error": fields})
+    except Exception as fault:  # ours, and said as ours: the module is not at fault
+        text = " ".join(str(fault).split())[:300]
+        message = f"builtin itself failed on this module: {type(fault).__name__}: {text}"
+        channel.send({"error": {"code": "internal_error", "message": message, "hint": "Please report it.", "line": None}})
