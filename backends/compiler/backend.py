@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backends import BackendUnavailable, Chunk, NothingToConvert, Request, Spawn
 
-PATIENCE = 120.0
+PATIENCE = 60.0
 """Seconds a capture may take before it counts as hung: the largest networks need about 20."""
 
 

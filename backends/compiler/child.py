@@ -36,4 +36,5 @@ def serve(channel: Channel) -> None:
     except Exception as fault:  # ours, and said as ours: the module is not at fault
         text = " ".join(str(fault).split())[:300]
         message = f"builtin itself failed on this module: {type(fault).__name__}: {text}"
-        channel.send({"error": {"code": "internal_error", "message": message, "hint": "Please report it.", "line": None}})
+        fields = {"code": "internal_error", "message": message, "hint": "Please report it.", "line": None}
+        channel.send({"error": fields})
