@@ -72,6 +72,6 @@ def class_name(entry: str) -> str:
     """Turn a telling class name into a function's, LayerNorm2d → layer_norm2d; "" for one such as Model."""
     if ANY_MODULE.fullmatch(entry):
         return ""
-    words = re.findall(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+", entry)
+    words = re.findall(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+(?:\d+d(?![a-z]))?\d*|\d+", entry)
     name = "_".join(word.lower() for word in words)
     return "" if name in dir(builtins) or not name.isidentifier() else name

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from backends.compiler.naming import chain, class_name
 from tests.backends.compiler.examples import EXAMPLES, MORE
 from tests.backends.compiler.written import kernels, source, triton
 
@@ -31,6 +32,7 @@ def test_the_text_is_python(name: str) -> None:
 
 
 SHOW = """
+from backends.compiler.naming import chain, class_name
 from tests.backends.compiler.examples import EXAMPLES, MORE
 from tests.backends.compiler.written import triton
 for example in [*EXAMPLES.values(), *MORE.values()]:
@@ -78,6 +80,17 @@ def test_what_stays_in_pytorch_is_said() -> None:
     """The header names the operator that stayed, and why."""
     text = triton(source("return torch.cumsum(x0 * 2.0, dim=1) + 1.0", (4, 8)))
     assert "In Triton:  mul, add" in text and "In PyTorch: cumsum" in text
+
+
+def test_a_kernel_that_is_the_whole_forward_has_the_class_s_name() -> None:
+    """A telling class name beats a list of operations; a name such as Model tells nothing."""
+    assert class_name("Model") == class_name("MyModel") == "" and class_name("LayerNorm2d") == "layer_norm2d"
+    assert kernels(triton(source("return x0 * torch.sigmoid(x0)", (4, 8)))) == ["sigmoid_mul"]
+
+
+def test_a_long_chain_is_named_by_its_first_operations_and_its_last() -> None:
+    """Four steps are enough of a name."""
+    assert chain(["mul", "add", "relu", "clamp", "tanh", "sub"]) == "mul_add_relu_sub"
 
 
 if __name__ == "__main__":
