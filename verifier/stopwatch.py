@@ -44,6 +44,12 @@ def serve(channel: Channel) -> None:
         channel.send({"ok": False, **refused.described()})
 
 
+def _copy_if_new(source: str, target: str) -> None:
+    """Copy a file, unless there is one: a library that is loaded must not be written over."""
+    if not os.path.exists(target):
+        shutil.copy2(source, target)
+
+
 class _Race:
     """Both modules with the same parameters, and fresh inputs for every call."""
 
@@ -53,7 +59,7 @@ class _Race:
         for name in ("triton", "inductor"):
             (scratch / name).mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # a shortcut: without it the kernel is compiled once more
-            shutil.copytree(request["compiled"], scratch / "triton", dirs_exist_ok=True)
+            shutil.copytree(request["compiled"], scratch / "triton", dirs_exist_ok=True, copy_function=_copy_if_new)
         (scratch / KERNEL_FILE).write_text(request["kernel"], encoding="utf-8")
         (scratch / PROBLEM_FILE).write_text(request["source"], encoding="utf-8")
         sandbox.confine(str(scratch), devices("cuda"), _PROGRAMS)
