@@ -101,7 +101,8 @@ class Session:
             problem,
             build(kernel, problem, request["seed"], self.kernel_file, self.device),
         )
-        return {"ok": True, "missing": missing, "scratch": self.scratch, "state": running.described_state(self.runner.model), **self._seen()}, []
+        state = running.described_state(self.runner.model)
+        return {"ok": True, "missing": missing, "scratch": self.scratch, "state": state, **self._seen()}, []
 
 
 def instrument(device: str) -> Trace:
