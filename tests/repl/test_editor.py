@@ -13,7 +13,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from repl import commands
-from repl.editor import REMEMBERED, Editor
+from repl import editor as editing
+from repl.editor import Editor
 from tests.repl.modules import BROKEN, LONG, SMALL
 
 Read = Callable[[str], str]
@@ -180,10 +181,11 @@ def test_history_is_private_and_survives(pipe: PipeInput, tmp_path: Path) -> Non
     assert second.read() == SMALL
 
 
-def test_history_leaves_out_what_is_huge(pipe: PipeInput, tmp_path: Path) -> None:
+def test_history_leaves_out_what_is_huge(pipe: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file pasted by mistake is not read again at every start to come."""
+    monkeypatch.setattr(editing, "REMEMBERED", 2_000)  # a pipe holds less than what is huge
     first = Editor(input=pipe, output=DummyOutput(), history=tmp_path / "history")
-    pipe.send_text(bracketed("# " + "x" * REMEMBERED + "\n" + SMALL) + "\r")
+    pipe.send_text(bracketed("# " + "x" * 2_000 + "\n" + SMALL) + "\r")
     assert SMALL in first.read()
     assert not (tmp_path / "history").exists()
 
