@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
@@ -29,36 +29,41 @@ MASHED = 1.0
 @contextmanager
 def quiet(fd: int | None = None) -> Iterator[None]:
     """Keep typed keys out of the output and unread, with Ctrl-C alive; restore the terminal whatever happens."""
-    fd = _stdin_fd() if fd is None else fd
-    before = _attributes(fd)
-    if before is None:
+
+    def change(mode: list[Any]) -> None:
+        # Non-canonical: the line discipline must not edit, split (4,096 bytes) or turn Enter into Ctrl-J before
+        # the next prompt reads what was typed meanwhile.
+        mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
+        mode[3] = (mode[3] & ~(termios.ECHO | termios.ICANON)) | termios.ISIG
+        mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+
+    with _changed(fd, change, drained=False):
         yield
-        return
-    # Non-canonical: the line discipline must not edit, split (4,096 bytes) or turn Enter into Ctrl-J before
-    # the next prompt reads what was typed meanwhile.
-    mode = _attributes(fd) or before
-    mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
-    mode[3] = (mode[3] & ~(termios.ECHO | termios.ICANON)) | termios.ISIG
-    mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(fd, termios.TCSANOW, mode)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
 @contextmanager
 def ordinary(fd: int | None = None) -> Iterator[None]:
     """Give another program, such as an editor, the terminal as it expects it."""
+
+    def change(mode: list[Any]) -> None:
+        mode[0] |= termios.ICRNL
+        mode[3] |= termios.ECHO | termios.ICANON | termios.ISIG
+
+    with _changed(fd, change, drained=True):
+        yield
+
+
+@contextmanager
+def _changed(fd: int | None, change: Callable[[list[Any]], None], *, drained: bool) -> Iterator[None]:
+    """Change a terminal's attributes, at once or when the output is through, and put them back; a pipe has none."""
     fd = _stdin_fd() if fd is None else fd
     before = _attributes(fd)
     if before is None:
         yield
         return
     mode = _attributes(fd) or before
-    mode[0] |= termios.ICRNL
-    mode[3] |= termios.ECHO | termios.ICANON | termios.ISIG
-    termios.tcsetattr(fd, termios.TCSADRAIN, mode)
+    change(mode)
+    termios.tcsetattr(fd, termios.TCSADRAIN if drained else termios.TCSANOW, mode)
     try:
         yield
     finally:
