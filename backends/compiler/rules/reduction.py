@@ -80,9 +80,13 @@ def amin(builder: Builder, self: Value, dim: Any = None, keepdim: bool = False) 
     return _extreme(builder, "min", self, dim, keepdim)
 
 
-def _extreme(builder: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
+def _needs_an_order(kind: str, x: Value) -> None:
     if x.dtype == torch.bool or any(size.hint == 0 for size in x.shape):
         raise Declined(f"{kind} of {'booleans' if x.dtype == torch.bool else 'an empty tensor'}")
+
+
+def _extreme(builder: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
+    _needs_an_order(kind, x)
     dims = dims_of(x, dim)
     return finish(builder, builder.reduce(kind, x, dims, x.dtype), dims, keepdim)
 
@@ -108,8 +112,7 @@ def argmin(builder: Builder, self: Value, dim: Any, keepdim: bool) -> Value:
 
 
 def _position(builder: Builder, kind: str, x: Value, dim: Any, keepdim: bool) -> Value:
-    if x.dtype == torch.bool or any(size.hint == 0 for size in x.shape):
-        raise Declined(f"{kind} of {'booleans' if x.dtype == torch.bool else 'an empty tensor'}")
+    _needs_an_order(kind, x)
     if not x.shape:
         raise Declined(f"{kind} of a single number")
     dims = dims_of(x, dim)
