@@ -79,7 +79,10 @@ def _honest(trial: Trial, got: dict[str, Any], name: str) -> None:
     impossible = roofline.impossible(samples.median("kernel"), got["written"], name)
     if impossible:
         raise Failed("cheat", f"impossible_speed: {impossible}")
-    for seen in got["samples"] if not trial.reference.random else []:
+    if trial.reference.random or not got["samples"]:  # other random numbers, or inputs that do not compare equal
+        trial.warn("what the kernel returns while it is timed could not be compared")
+        return
+    for seen in got["samples"]:
         if not _alike(got["expected"], seen):
             raise Failed("cheat", "lazy_output: what it returns while it is timed is not what the module returns")
 
