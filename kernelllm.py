@@ -50,8 +50,8 @@ class KernelLLM:
     def generate_triton(self, code: str, temperature: float = 0.6, max_new_tokens: int = 2048) -> str:
         """Return the model's kernel file for a PyTorch module, not judged."""
         from backends import Request
+        from backends.answers import prompt_for
         from backends.extract import extract
-        from backends.local import prompt_for
 
         prompt = prompt_for(self._weights(), Request(code, "Model"))
         text = self._draw(prompt, temperature, max_new_tokens)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from backends import BackendUnavailable, Child, Chunk, Request, Spawn
-from backends.prompt import messages, raw
-from backends.reply import Splitter
+from backends import BackendUnavailable, Child, Chunk, Drawing, Request, Spawn
+from backends.briefing import Briefing
+from backends.gguf import convert_elsewhere, is_converted
+from backends.local_drawing import Here, InChild
+from backends.model_files import check_whole, find
+from backends.model_name import from_anywhere
 
 DEFAULT_MODEL = "facebook/KernelLLM"
 
-MAX_NEW_TOKENS = 4096
+ROWS = 32
+"""Answers in one batch, at most; what does not fit into memory is halved."""
 
-_PLACES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "HOME")
-"""Where a model may be cached; the child's own environment is an empty one."""
+STOP_SECONDS = 10.0
+"""How long a model that was told to stop may take to do so before its process is ended."""
+
+_PLACES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "HOME", "OMP_NUM_THREADS")
+"""Where a model may be cached, and how many cores it may use; the child's own environment is an empty one."""
 
 
 class Local:
@@ -25,21 +34,37 @@ class Local:
     name = "local"
 
     def __init__(
-        self, model: str | None, device: str = "auto", spawn: Spawn | None = None, *, weights: Any = None
-    ) -> None:
-        self._model, self._device, self._spawn = model or DEFAULT_MODEL, device, spawn
-        self._child: Child | None = None
+        self, model: str | None, device: str = "auto", spawn: Spawn | None = None, *, weights: Any = None,
+        download: bool = False,
+    ) -> None:  # fmt: skip
+        self.model, self._device, self._spawn = model or DEFAULT_MODEL, device, spawn
+        self._download = download
+        self.briefing = Briefing(spawn)
+        self.takes_feedback = True
+        """False once the model is known to be tuned on one raw prompt: it is asked anew instead."""
+        self.on_gpu = False
         self._weights = weights
+        self._child: Child | None = None
+        self._batches = 0
+        self._stopping = False
 
     def write(self, request: Request) -> Iterator[Chunk]:
         """Stream one answer; raise BackendUnavailable when the model is not here or does not fit."""
-        if self._spawn is None:
-            if self._weights is None:
-                yield Chunk("status", f"loading {self._model}")
-                self._weights = _weights(self._model, self._device)
-            yield from answer(self._weights, request)
-        else:
-            yield from self._from_child(request, self._spawn)
+        drawing = self.draw(1)
+        try:
+            drawing.add(request)
+            while (piece := drawing.receive()) is not None:
+                if piece.fault:
+                    raise piece.fault
+                if piece.chunk is None:
+                    return
+                yield piece.chunk
+        finally:
+            drawing.close()
+
+    def draw(self, width: int) -> Drawing:
+        """Draw several answers at a time, all that are asked for together in one batch."""
+        return InChild(self, min(width, ROWS)) if self._spawn else Here(self, min(width, ROWS))
 
     def close(self) -> None:
         """Free the model."""
@@ -47,97 +72,66 @@ class Local:
             self._child.close()
         self._child = self._weights = None
 
-    def _from_child(self, request: Request, spawn: Spawn) -> Iterator[Chunk]:
-        if self._child is None:
-            yield Chunk("status", f"loading {self._model}")
-            self._child = spawn("backends.local:serve")
-            places = {name: os.environ[name] for name in _PLACES if name in os.environ}
-            self._child.send({"model": self._model, "device": self._device, "environment": places})
-        child = self._child
-        finished = False
-        try:
-            child.send(asdict(request))
-            for reply in _replies(child):
-                if "chunk" in reply:
-                    yield Chunk(*reply["chunk"])
-                elif "unavailable" in reply:
-                    raise BackendUnavailable(*reply["unavailable"])
-            finished = True
-        finally:
-            if not finished:
-                # A model cannot be asked to stop faster than it can be ended: the next request loads it again.
-                self.close()
+    def weights(self) -> Any:
+        """Load the model into this process, once."""
+        if self._weights is None:
+            from backends.weights import Weights
 
+            self._weights = Weights(self.model, self._device)
+        return self._weights
 
-def serve(channel: Any) -> None:
-    """Hold a model in a child: the first message names it, every other one is a request."""
-    opening = channel.receive(None)
-    if opening is None:
-        return
-    os.environ.update(opening["environment"])
-    _use_all_cores()
-    weights = None
-    while (message := channel.receive(None)) is not None:
-        try:
-            weights = weights or _weights(opening["model"], opening["device"])
-            request = Request(**{**message, "feedback": tuple(message["feedback"])})
-            for chunk in answer(weights, request):
-                channel.send({"chunk": [chunk.kind, chunk.text]})
-            channel.send({"done": True})
-        except BackendUnavailable as fault:
-            channel.send({"unavailable": [fault.message, fault.hint]})
-
-
-def answer(weights: Any, request: Request) -> Iterator[Chunk]:
-    """Draw one answer and sort it; the model stops once the file is complete."""
-    from backends.weights import Sampling
-
-    first = request.candidate == 0
-    sampling = Sampling(
-        # The published figures of best-of-k were drawn at 1.0/0.97, single answers at 0.6/0.95.
-        temperature=0.6 if first else 1.0,
-        top_p=0.95 if first else 0.97,
-        max_new_tokens=MAX_NEW_TOKENS,
-        seed=request.seed + request.candidate,
-        seconds=request.seconds,
-    )
-    splitter = Splitter()
-    cut = yield from _sorted(weights.stream(prompt_for(weights, request), sampling), splitter)
-    yield from splitter.finish(cut)
-
-
-def prompt_for(weights: Any, request: Request) -> Any:
-    """Return the request as this model is asked: a chat, or the raw text it was tuned on."""
-    return messages(request) if weights.chats else raw(request.source, weights.template)
-
-
-def _sorted(pieces: Generator[str, None, str], splitter: Splitter) -> Generator[Chunk, None, str]:
-    try:
-        while not splitter.answered:
-            yield from splitter.feed(next(pieces))
-    except StopIteration as end:
-        return str(end.value or "")
-    finally:
-        pieces.close()
-    return ""
-
-
-def _replies(child: Child) -> Iterator[dict[str, Any]]:
-    while (reply := child.receive(None)) is not None:
-        yield reply
-        if "done" in reply:
+    def arriving(self) -> Generator[str, None, None]:
+        """Say in words what the person waits for until the model is loaded, fetching it where they agreed to that."""
+        if self._weights is not None or self._child is not None:
             return
-    raise BackendUnavailable("the model's process ended", "it may have run out of memory; use a smaller model")
+        name = self.model.partition("#")[0]
+        if self._download and not is_here(name):
+            from backends.download import fetch
+
+            yield from fetch(name)
+        file = Path(name).expanduser()
+        if self._spawn and file.suffix == ".gguf" and file.is_file() and not is_converted(file):
+            yield f"converting {file.name}, once"
+            convert_elsewhere(file)
+        yield f"loading {name}"
+        find(name)  # a model that is not here is told before a process is started for it
+
+    def ask(self, requests: list[Request]) -> Child:
+        """Give the child a batch, starting it at the first; one that does not stop is ended and started anew."""
+        if self._child is not None and self._stopping:
+            self._settle(self._child)
+        if self._child is None:
+            assert self._spawn is not None
+            self._child = self._spawn("backends.model_child:serve")
+            places = {name: os.environ[name] for name in _PLACES if name in os.environ}
+            self._child.send({"model": from_anywhere(self.model), "device": self._device, "environment": places})
+        self._batches += 1
+        facts = self.briefing.of(requests[0])
+        self._child.send({"batch": self._batches, "requests": [asdict(r) for r in requests], "facts": list(facts)})
+        return self._child
+
+    def stop(self) -> None:
+        """Tell the child to end its batch; it does so within one token and keeps the model."""
+        if self._child is not None:
+            with contextlib.suppress(OSError):
+                self._child.send({"stop": self._batches})
+            self._stopping = True
+
+    def _settle(self, child: Child) -> None:
+        """Pass over what a stopped batch still sends."""
+        self._stopping = False
+        while (reply := child.receive(STOP_SECONDS)) is not None:
+            if reply.get("over") == self._batches:
+                return
+        self.close()
 
 
-def _use_all_cores() -> None:
-    """Undo the one thread that suits the many small children beside this one."""
-    import torch
-
-    torch.set_num_threads(os.cpu_count() or 1)
-
-
-def _weights(model: str, device: str) -> Any:
-    from backends.weights import Weights
-
-    return Weights(model, device)
+def is_here(name: str) -> bool:
+    """Tell whether a model is on this machine, whole."""
+    try:
+        folder, file = find(name)
+        if not file:
+            check_whole(folder, name)
+    except BackendUnavailable:
+        return False
+    return True

@@ -1,10 +1,14 @@
-"""A request → what a language model is asked: chat messages for most, one raw text for models tuned on such."""
+"""A request → what a language model is asked: chat messages for most, one raw text for models tuned on such.
+
+What stays the same comes first, so that a server's prefix cache serves every candidate and every round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from backends import Request
+from backends.examples import Example, example_for
 
 ROLE = """\
 You write Triton kernels. You are given a PyTorch module and answer with one Python file that computes the same \
@@ -14,87 +18,63 @@ Answer with one fenced ```python block that holds the complete file:
 - the imports, the @triton.jit kernels, and `class ModelNew(nn.Module)`
 - ModelNew has the constructor, the parameter names and shapes, and the forward signature of the given class, \
 so that its state_dict loads
+
+Rules:
 - the heavy operations run in your kernels; fuse what can be fused; accumulate in float32
 - sizes are read from the tensors at run time, every load and store is masked, and any size is right
-- no test code, no example inputs, no torch.compile, no fallback to PyTorch"""
+- float32 stays exact: a product of float32 matrices needs input_precision="ieee" or "tf32x3"
+- offsets that may pass 2**31 are int64; inputs are not changed; the same call gives the same bits
+- no test code, no example inputs, no torch.compile, no try/except around a kernel, no fallback to PyTorch
 
-EXAMPLE_PROBLEM = """\
-import torch
-import torch.nn as nn
+It is then run against PyTorch on several inputs and sizes; only a right answer counts, and among those the fastest."""
 
-
-class Model(nn.Module):
-    def forward(self, a, b):
-        return a + b
-
-
-def get_inputs():
-    return [torch.randn(1, 128), torch.randn(1, 128)]
-
-
-def get_init_inputs():
-    return []
-"""
-
-EXAMPLE_ANSWER = """\
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def add_kernel(a_ptr, b_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
-    mask = offsets < n_elements
-    a = tl.load(a_ptr + offsets, mask=mask)
-    b = tl.load(b_ptr + offsets, mask=mask)
-    tl.store(out_ptr + offsets, a + b, mask=mask)
-
-
-class ModelNew(nn.Module):
-    def forward(self, a, b):
-        a, b = a.contiguous(), b.contiguous()
-        out = torch.empty_like(a)
-        n_elements = out.numel()
-        add_kernel[(triton.cdiv(n_elements, 1024),)](a, b, out, n_elements, BLOCK_SIZE=1024)
-        return out
-"""
+LESS_EXACT = 'One rule is lifted: float32 may be as inexact as TF32, so input_precision="tf32" is allowed.'
 
 LIMIT = 24_000
-"""Characters of feedback that are sent: about 6 k tokens, so that problem and answer keep most of the context."""
+"""Characters of findings that are sent: about 6 k tokens, so that problem and answer keep most of the context."""
 
 
-def messages(request: Request) -> list[Mapping[str, str]]:
+def messages(request: Request, facts: Sequence[str] = ()) -> list[Mapping[str, str]]:
     """Return the chat for a model that follows instructions."""
-    system = f"{ROLE}\n\nAn example. Given:\n{_fenced(EXAMPLE_PROBLEM)}\nyou answer:\n{_fenced(EXAMPLE_ANSWER)}"
-    task = f"The module to convert is the class `{request.entry}`:\n{_fenced(request.source)}"
-    if request.feedback:
-        task += "\nWhat was found so far, newest last:\n\n" + "\n\n".join(_newest(request.feedback))
-        task += "\n\nAnswer with the complete corrected file."
-    return [{"role": "system", "content": system}, {"role": "user", "content": task}]
+    example = example_for(request.source)
+    system = f"{ROLE}\n\nAn example. Given:\n{_fenced(example.problem)}\nyou answer:\n{_fenced(example.kernel)}"
+    return [{"role": "system", "content": system}, {"role": "user", "content": _task(request, facts)}]
 
 
 def raw(source: str, template: str | None = None) -> str:
     """Return a completion prompt as KernelLLM was tuned on: its own template if given, else one of that shape."""
     if template and "{}" in template:
         return template.replace("{}", source, 1)
+    example: Example = example_for(source)
     return (
-        f"{ROLE}\n\nHere is an example. The given module:\n```\n{EXAMPLE_PROBLEM}```\n"
-        f"and the answer:\n```\n{EXAMPLE_ANSWER}```\n\n"
+        f"{ROLE}\n\nHere is an example. The given module:\n```\n{example.problem}```\n"
+        f"and the answer:\n```\n{example.kernel}```\n\n"
         f"Convert this module:\n```\n{source.strip()}\n```\n"
         "Name the class ModelNew. Write the complete code in one code block and nothing else.\n"
     )
 
 
+def _task(request: Request, facts: Sequence[str]) -> str:
+    """Say what is to be converted: the facts, the module, what the person wants, and what was found so far."""
+    parts = ["\n".join(f"- {fact}" for fact in facts)] if facts else []
+    parts.append(f"The module to convert is the class `{request.entry}`:\n{_fenced(request.source)}")
+    if request.instructions:
+        parts.append(f"The person asks: {request.instructions}")
+    if request.precision == "fast":
+        parts.append(LESS_EXACT)
+    if request.feedback:
+        parts += ["What was found so far, newest last:", *_newest(request.feedback), "Answer with the complete file."]
+    return "\n\n".join(parts)
+
+
 def _newest(feedback: Sequence[str]) -> list[str]:
-    """Keep the newest pieces that fit."""
+    """Keep the newest pieces that fit; of one that alone is too long, its beginning."""
     kept: list[str] = []
     left = LIMIT
     for piece in reversed(feedback):
         if kept and len(piece) > left:
             break
-        kept.insert(0, piece[-LIMIT:])
+        kept.insert(0, piece if len(piece) <= LIMIT else piece[:LIMIT] + "\n[cut]")
         left -= len(piece)
     return kept
 

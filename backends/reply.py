@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from backends import Chunk
 from backends.extract import FENCE, MODEL, PYTHON, extract, parses
+from backends.repair import repaired
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_TAG = re.compile(f"{_OPEN}|{_CLOSE}")
+_Part = Literal["reasoning", "text", "lone"]
+
+CIRCLE_CHARACTERS, CIRCLES = 2400, 8
+"""How much text must consist of one repeated passage, and how often: no kernel is written that way."""
+
+LOOK_EVERY = 120
+"""Characters between two looks for circles, which may well be drawn within one endless line."""
 
 
 def chunks(pieces: Iterable[str], cut: str = "") -> Iterator[Chunk]:
@@ -30,35 +40,54 @@ class Splitter:
         self._is_code = False
         self._block: list[str] = []
         self._held = False
+        self._tail = ""
+        self._looked = 0
+        self.cut = ""
+        """Why the answer ends early, as far as that is known."""
         self.answered = False
-        """True once a fence closed after `class ModelNew`: what follows is over-generation."""
+        """True once nothing more is wanted: the fence closed after `class ModelNew`, or the answer goes in circles."""
 
     def feed(self, piece: str) -> Iterator[Chunk]:
         """Take the next piece of text and yield what is decided about it."""
         piece = self._return + piece
         self._return = "\r" if piece.endswith("\r") else ""  # half a line end: its other half comes next
         piece = piece.removesuffix("\r").replace("\r\n", "\n")
-        for thinking, text in self._think.feed(piece):
-            if thinking:
-                yield Chunk("reasoning", text)
-            else:
-                yield from self._sort(text)
+        for kind, text in self._think.feed(piece):
+            yield from self._part(kind, text)
+        self._tail = (self._tail + piece)[-CIRCLE_CHARACTERS:]
+        self._looked += len(piece)
+        if self._looked >= LOOK_EVERY:
+            self._looked = 0
+            if goes_in_circles(self._tail):
+                self.answered, self.cut = True, "it repeats itself without end"
 
     def finish(self, cut: str = "") -> Iterator[Chunk]:
         """Yield what was held back, the file that is meant, and why the answer ended early, if it did."""
-        for thinking, text in self._think.flush():
-            if thinking:
-                yield Chunk("reasoning", text)
-            else:
-                yield from self._sort(text)
+        for kind, text in self._think.flush():
+            yield from self._part(kind, text)
         if self._line:
             yield from self._end_of_line("")
-        kernel = extract("".join(self._whole)) or ""
+        cut = self.cut if self.answered else cut or self.cut
+        kernel, mended = repaired(extract("".join(self._whole)) or "")
+        for what in mended:
+            yield Chunk("repaired", what)
         yield Chunk("final", kernel)
         if not cut and self._fence and self._is_code and not parses(kernel):
             cut = "it ends in the middle of its code block"
         if cut:
             yield Chunk("cut", cut)
+
+    def _part(self, kind: _Part, text: str) -> Iterator[Chunk]:
+        if kind == "reasoning":
+            yield Chunk("reasoning", text)
+        elif kind == "text":
+            yield from self._sort(text)
+        else:  # the tag was opened in the prompt: what came so far was reasoning
+            thought = "".join(self._whole)
+            self._whole, self._line, self._fence, self._held, self._is_code = [], "", "", False, False
+            self.answered = False
+            yield Chunk("again", "")
+            yield Chunk("reasoning", thought)
 
     def _sort(self, text: str) -> Iterator[Chunk]:
         """Lines are decided when complete, except that a line which cannot be a fence streams at once."""
@@ -100,31 +129,41 @@ class _ThinkTags:
     """Separates <think> from the rest, holding back only what may be the start of a tag."""
 
     def __init__(self, thinking: bool) -> None:
-        self._thinking = thinking
+        self._kind: _Part = "reasoning" if thinking else "text"
+        self._seen = thinking
         self._rest = ""
 
-    def feed(self, text: str) -> Iterator[tuple[bool, str]]:
-        """Yield (is reasoning, text) for what is decided."""
+    def feed(self, text: str) -> Iterator[tuple[_Part, str]]:
+        """Yield what is decided; "lone" where a closing tag shows that all before it was reasoning."""
         self._rest += text
-        while True:
-            tag = _CLOSE if self._thinking else _OPEN
-            place = self._rest.find(tag)
-            if place < 0:
-                break
-            if place:
-                yield self._thinking, self._rest[:place]
-            self._rest = self._rest[place + len(tag) :]
-            self._thinking = not self._thinking
-        keep = next((n for n in range(len(tag) - 1, 0, -1) if self._rest.endswith(tag[:n])), 0)
+        while found := _TAG.search(self._rest):
+            before, self._rest = self._rest[: found.start()], self._rest[found.end() :]
+            if before:
+                yield self._kind, before
+            if found[0] == _CLOSE and self._kind == "text" and not self._seen:
+                yield "lone", ""
+            self._kind = "reasoning" if found[0] == _OPEN else "text"
+            self._seen = True
+        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if self._rest.endswith((_OPEN[:n], _CLOSE[:n]))), 0)
         ready, self._rest = self._rest[: len(self._rest) - keep], self._rest[len(self._rest) - keep :]
         if ready:
-            yield self._thinking, ready
+            yield self._kind, ready
 
-    def flush(self) -> Iterator[tuple[bool, str]]:
+    def flush(self) -> Iterator[tuple[_Part, str]]:
         """Yield what was held back."""
         rest, self._rest = self._rest, ""
         if rest:
-            yield self._thinking, rest
+            yield self._kind, rest
+
+
+def goes_in_circles(tail: str) -> bool:
+    """Tell whether a text ends in one passage again and again: a model that will not stop by itself."""
+    if len(tail) < CIRCLE_CHARACTERS:
+        return False
+    last = tail[-40:]
+    before = tail.rfind(last, 0, -1)
+    period = len(tail) - 40 - before
+    return before >= 0 and period <= CIRCLE_CHARACTERS // CIRCLES and tail[period:] == tail[:-period]
 
 
 def _may_be_fence(line: str) -> bool:

@@ -9,12 +9,16 @@ import re
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from backends.presets import is_server
 from repl.events import Options
 
-BACKENDS = ("builtin", "local", "server", "recorded")
+BACKENDS = (
+    "builtin", "local", "server", "recorded", "builtin+local", "builtin+server", "builtin+recorded",
+)  # fmt: skip
 
 _TAKES_A_VALUE = {
     "--backend", "--model", "-k", "--budget", "--seed", "--device", "--baseline", "--theme", "--output", "--jobs",
+    "--ask", "--record", "--precision", "--sanitize",
 }  # fmt: skip
 
 _EPILOG = """\
@@ -52,6 +56,8 @@ class Settings:
     theme: str | None = None
     output: str | None = None
     jobs: int = 2
+    record: str | None = None
+    download: bool = False
 
 
 def parse(arguments: list[str]) -> Settings:
@@ -71,12 +77,17 @@ def parse(arguments: list[str]) -> Settings:
             speed=not chosen.no_speed,
             in_process=chosen.in_process,
             baseline=chosen.baseline,
+            precision=chosen.precision,
+            sanitize=chosen.sanitize,
+            instructions=chosen.ask or "",
         ),
         json=chosen.json,
         plain=chosen.plain,
         theme=_theme(chosen.theme),
         output=getattr(chosen, "output", None),
         jobs=getattr(chosen, "jobs", 2),
+        record=chosen.record,
+        download=chosen.download,
     )
 
 
@@ -96,7 +107,7 @@ def _backend_for(model: str | None) -> str:
     """`--model` alone says which backend is meant: an address is a server, anything else a local model."""
     if model is None:
         return "builtin"
-    return "server" if model.startswith(("http://", "https://")) else "local"
+    return "server" if is_server(model) else "local"
 
 
 def _paths(command: str, chosen: argparse.Namespace) -> list[str]:
@@ -140,15 +151,20 @@ def _common(usage: str, epilog: str = "") -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"kernelllm {VERSION}")
     add = parser.add_argument_group("who writes").add_argument
-    add("--backend", choices=BACKENDS, metavar="NAME", help="builtin (default), local, server or recorded")
-    add("--model", metavar="M", help="a path, a cached model's name, a server's address, or a recorded answer")
+    add("--backend", choices=BACKENDS, metavar="NAME", help="builtin (default), local, server, recorded, builtin+...")
+    add("--model", metavar="M", help="a model's path or name, a server's address or name (ollama), a recorded answer")
     add("-k", type=_count, default=1, metavar="N", help="draw N candidates and keep the best verified one")
     add("--budget", type=_seconds, metavar="TIME", help="ask again with what failed until TIME ends: 90s, 10m, 1h")
+    add("--ask", metavar="TEXT", help="what the language model should do, in your words")
     add("--seed", type=int, metavar="N", help="makes drawing and judging repeatable")
+    add("--record", metavar="FILE", help="keep what the backend is asked and answers, to be replayed")
+    add("--download", action="store_true", help="fetch the named model when it is not on this machine")
     add = parser.add_argument_group("how it is judged").add_argument
     add("--device", choices=("auto", "cuda", "cpu"), default="auto", help="where (auto: the GPU when there is one)")
+    add("--precision", choices=("exact", "fast"), default="exact", help="fast: float32 may be as inexact as TF32")
     add("--no-speed", action="store_true", help="judge only; measure nothing")
     add("--baseline", choices=("eager", "compile", "both"), default="both", help="what speed is compared with")
+    add("--sanitize", choices=("memcheck", "racecheck", "both"), default="", help="run it under compute-sanitizer, too")
     add("--in-process", action="store_true", help="everything in this process, unprotected: for debuggers")
     add = parser.add_argument_group("how it is shown").add_argument
     add("--json", action="store_true", help="one JSON object on stdout")

@@ -100,6 +100,19 @@ def retry(desk: Desk, argument: str) -> None:
 
 
 @command
+def ask(desk: Desk, argument: str) -> None:
+    """Have the model write again as you say: /ask use less memory."""
+    _problem(desk)
+    if not argument.strip():
+        raise Unusable("say what the model should do: /ask keep the sums in float64")
+    if desk.settings.backend == "builtin":
+        raise Unusable("builtin takes no wishes; /model chooses a language model")
+    earlier = desk.turn.candidates if desk.turn else ()
+    desk.new_turn()
+    desk.convert(earlier, argument.strip())
+
+
+@command
 def verify(desk: Desk, argument: str) -> None:
     """Judge the kernel again."""
     kernel = _kernel(desk)
@@ -108,7 +121,7 @@ def verify(desk: Desk, argument: str) -> None:
 
 @command
 def show(desk: Desk, argument: str) -> None:
-    """Print a part of the turn: /show [problem|kernel|error]."""
+    """Print a part: /show [problem|kernel|error|reasoning]."""
     match argument or "kernel":
         case "problem":
             desk.code(_problem(desk))
@@ -116,6 +129,8 @@ def show(desk: Desk, argument: str) -> None:
             desk.code(_kernel(desk))
         case "error":
             desk.say(desk.trace.rstrip() or "there is no error to show")
+        case "reasoning":
+            desk.say(desk.reasoning.strip() or "no reasoning came with the answer", "dim")
         case other:
             raise Unusable(f"/show prints {', '.join(_PARTS)}; not {other!r}")
 
@@ -169,12 +184,42 @@ def model(desk: Desk, argument: str) -> None:
 
 
 @command
+def download(desk: Desk, argument: str) -> None:
+    """Say how large a model is, then fetch it: /download NAME [now]."""
+    from backends.download import fetch, size
+    from backends.local import DEFAULT_MODEL, is_here
+
+    name, _, consent = argument.strip().partition(" ")
+    name = (name or desk.settings.model or DEFAULT_MODEL).partition("#")[0]
+    if is_here(name):
+        desk.say(f"{name} is here; /model {name} chooses it")
+    elif consent == "now":
+        desk.attempt(lambda: desk.follow_words(fetch(name)))
+    else:
+        desk.attempt(lambda: desk.say(f"{name}: {size(name)}\n  /download {name} now fetches it"))
+
+
+@command
+def backend(desk: Desk, argument: str) -> None:
+    """Say which servers answer; draw one token from the chosen one."""
+    from backends.probe import checked, reachable
+
+    for name, state in reachable():
+        desk.say(f"  {name:<12} {state}", "" if state.startswith("answers") else "dim")
+    now = desk.settings
+    if now.backend.endswith("server"):
+        desk.say(f"  {'chosen':<12} {checked(now.model)}")
+    else:
+        desk.say(f"  {'chosen':<12} {now.backend}" + (f" · {now.model}" if now.model else ""))
+
+
+@command
 def quit_(desk: Desk, argument: str) -> None:
     """Leave; every turn is already kept."""
     raise Leave
 
 
-_PARTS = ("problem", "kernel", "error")
+_PARTS = ("problem", "kernel", "error", "reasoning")
 
 
 def _problem(desk: Desk) -> str:

@@ -36,7 +36,8 @@ class Crew:
         done: queue.SimpleQueue[tuple[Path, Turn]] = queue.SimpleQueue()
         for file in files:
             waiting.put(file)
-        jobs = 1 if self._settings.options.in_process else self._settings.jobs
+        alone = self._settings.options.in_process or "local" in self._settings.backend  # a second copy of a model
+        jobs = 1 if alone else self._settings.jobs
         for _ in range(min(jobs, len(files))):
             threading.Thread(target=self._work, args=(waiting, done), daemon=True).start()
         for _ in files:

@@ -5,6 +5,7 @@ The verifier and the backend are opened once the prompt stands; neither runs pas
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from repl import commands
 from repl.arguments import Settings
+from repl.dropped import dropped
 from repl.events import Event
 from repl.foreign import visible
 from repl.reading import folded, is_command
 from repl.session import Session
+from repl.sources import Unreadable, read_text
 from repl.terminal import Interrupts
 from repl.turn import Candidate, Trouble, Turn, trouble_of
 from verifier.problem import NotAProblem, Problem
@@ -49,6 +52,8 @@ class Desk:
         self.turn: Turn | None = None
         self.kernel = ""
         self.trace = ""
+        self.reasoning = ""
+        """What the model thought before its last answer; shown when asked for, never sent back."""
         self.saved: set[Path] = set()
         """Files written by /save, which it may write again."""
         self._interrupts = interrupts
@@ -65,29 +70,44 @@ class Desk:
             self.trace = traceback.format_exc()
 
     def take(self, text: str, *, folds: bool = False) -> None:
-        """Run a command, or convert what was pasted."""
+        """Run a command, or convert what was pasted or the file that was named."""
         if folds:
             self.say(f"› {folded(text)}")
         if is_command(text):
             commands.run(self, text)
+        elif file := dropped(text):
+            self._file(file)
         elif text.strip():
             self._paste(text)
 
-    def convert(self, earlier: Sequence[Candidate] = ()) -> None:
+    def convert(self, earlier: Sequence[Candidate] = (), instructions: str = "") -> None:
         """Write a kernel for the problem and judge it; `earlier` are attempts to learn from."""
         from repl.convert import convert
 
         def events(problem: Problem, judge: Verifier) -> Iterator[Event]:
-            options = replace(self.settings.options, earlier=tuple(earlier))
+            options = replace(self.settings.options, earlier=tuple(earlier), instructions=instructions)
             return convert(problem, self._writer(), judge, options)
 
-        self._follow(events, self.settings.backend)
+        self._follow(events, self.settings.backend, self.settings.options.budget)
 
     def judge(self, kernel: str) -> None:
         """Judge a kernel for the problem."""
         from repl.convert import judge
 
         self._follow(lambda problem, judged_by: judge(problem, kernel, judged_by, self.settings.options), "verifying")
+
+    def follow_words(self, words: Iterator[str]) -> None:
+        """Show how far something is until it ends, or Ctrl-C ends it."""
+        from repl.stream import Stream
+
+        self._interrupts.forget()
+        told = ""
+        with Stream(self.console) as stream, contextlib.ExitStack() as open_:
+            open_.callback(getattr(words, "close", lambda: None))
+            while text := self._interrupts.pull(words):
+                told = text
+                stream.status(text)
+        self.say(told)
 
     def new_turn(self) -> None:
         """Keep what follows beside what was, under the next number."""
@@ -146,9 +166,18 @@ class Desk:
             if part:
                 part.close()
 
+    def _file(self, file: Path) -> None:
+        try:
+            text = read_text(str(file))
+        except Unreadable as fault:
+            self.trouble(fault.trouble)
+        else:
+            self.say(f"  read {file}", "dim")
+            self._paste(text)
+
     def _paste(self, text: str) -> None:
         self.session.begin(text)
-        self.trace, self.turn, self.kernel = "", None, ""
+        self.trace, self.turn, self.kernel, self.reasoning = "", None, "", ""
         try:
             self.problem = Problem.parse(text)
         except NotAProblem as fault:
@@ -161,7 +190,9 @@ class Desk:
         self.say("")
         self.convert()
 
-    def _follow(self, start: Callable[[Problem, Verifier], Iterator[Event]], label: str) -> None:
+    def _follow(
+        self, start: Callable[[Problem, Verifier], Iterator[Event]], label: str, budget: float | None = None
+    ) -> None:
         """Show a conversion to its end, or to Ctrl-C, and keep what came of it."""
         from repl.watch import Watch, follow
 
@@ -171,20 +202,22 @@ class Desk:
             return
         self._interrupts.forget()
         error: Trouble | None = None
-        with Watch(self.console, label, self.theme) as watch:
+        with Watch(self.console, label, self.theme, budget=budget) as watch:
             try:
-                stopped = follow(watch, lambda: start(problem, self._judge()), self._interrupts)
+                if follow(watch, lambda: start(problem, self._judge()), self._interrupts):
+                    kept = "; what was written so far is kept" if watch.kernel else ""
+                    error = Trouble("interrupted", f"stopped{kept}")
             except Exception as fault:
                 self.trace = traceback.format_exc()
-                error, stopped = trouble_of(fault) or _unexpected(fault), False
+                error = trouble_of(fault) or _unexpected(fault)
             except SystemExit:  # SIGTERM, or the terminal was closed
                 if watch.kernel:
                     self.session.kernel(watch.kernel)
                 raise
-        if stopped:
-            kept = "; what was written so far is kept" if watch.kernel else ""
-            error = Trouble("interrupted", f"stopped{kept}")
-        self._finish(watch.turn or Turn(problem, watch.candidates, error), watch.kernel)
+            turn = watch.turn or Turn(problem, watch.candidates, error)
+            watch.conclude(turn)
+        self.reasoning = watch.reasoning or self.reasoning
+        self._finish(turn, watch.kernel)
 
     def _finish(self, turn: Turn, partial: str = "") -> None:
         from repl import report
@@ -200,8 +233,6 @@ class Desk:
         self.say("")
         if best:
             self.trace = best.verdict.trace or self.trace
-            if len(turn.candidates) > 1:
-                self.say(f" the best of {len(turn.candidates)}: {best.origin} of {best.backend}")
         if turn.judged:
             for row in report.table(turn.judged, width=self.console.width, frame=self.console.is_terminal):
                 self.console.print(row, soft_wrap=True)

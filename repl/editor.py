@@ -26,7 +26,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from repl.keyboard import Keyboard
-from repl.reading import GAP, Arrival, Arrivals, is_command, on_enter, toolbar
+from repl.reading import GAP, Arrival, Arrivals, goes_at_once, on_enter, toolbar
 
 PROMPT = "› "
 FOLD_LINES = 30
@@ -111,7 +111,7 @@ class Editor:
             self._lexer = PygmentsLexer(PythonLexer)
 
     def _code_lexer(self) -> Lexer | None:
-        return None if self._buffer.text.startswith("/") else self._lexer
+        return None if goes_at_once(self._buffer.text) else self._lexer
 
     def _arrival(self) -> Arrival:
         text = self._buffer.text
@@ -135,7 +135,7 @@ class Editor:
         def _(event: KeyPressEvent) -> None:
             """Go if the text is complete; a line end inside a paste is only a line end."""
             buffer = event.current_buffer
-            if is_command(buffer.text):  # no paste begins with a command: these were typed ahead
+            if goes_at_once(buffer.text):  # typed ahead
                 self._submit(buffer)
             elif self._more_is_coming(event):
                 buffer.newline(copy_margin=False)

@@ -22,8 +22,12 @@ class Options:
     speed: bool = True
     in_process: bool = False
     baseline: str = "both"
+    precision: str = "exact"
+    sanitize: str = ""
     earlier: tuple[Candidate, ...] = ()
     """Attempts of earlier turns at the same problem: the drawing goes on from them and their findings are told."""
+    instructions: str = ""
+    """What the person asks of a language model in their own words."""
 
     def for_verifier(self) -> dict[str, Any]:
         """Return the keyword arguments of `verify`."""
@@ -33,6 +37,8 @@ class Options:
             "speed": self.speed,
             "in_process": self.in_process,
             "baseline": self.baseline,
+            "precision": self.precision,
+            "sanitize": self.sanitize,
         }
 
 
@@ -43,14 +49,16 @@ class Started:
     backend: str
     number: int
     planned: int | None
+    origin: str = ""
 
 
 @dataclass(frozen=True)
 class Wrote:
-    """A piece of the answer, as the backend streams it; also its `status` lines."""
+    """A piece of an answer, as the backend streams it; also its `status` lines."""
 
     kind: ChunkKind
     text: str
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,15 @@ class CheckDone:
     """The verifier finished one check."""
 
     check: Check
+    number: int = 1
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The candidate is not judged: it repeats an earlier one, or could not be written."""
+
+    number: int
+    why: str
 
 
 @dataclass(frozen=True)
@@ -84,4 +101,4 @@ class Finished:
     turn: Turn
 
 
-Event = Started | Wrote | CandidateDone | CheckDone | VerdictDone | Finished
+Event = Started | Wrote | CandidateDone | CheckDone | Dropped | VerdictDone | Finished

@@ -1,7 +1,11 @@
-"""What the verifier found → what the next request says about it. Only words: the prompt is the backend's."""
+"""What the verifier found → what the next request says about it. Only words: the prompt is the backend's.
+
+The model's own reasoning is never told again, and of earlier files only the one in question and the best.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from repl.turn import Candidate, Turn
@@ -11,29 +15,68 @@ REMEMBERED = 8
 """Earlier attempts that are still mentioned, one line each: enough not to repeat them, little enough to be read."""
 
 TRACE_LIMIT = 1500
+AROUND = 3
+"""Lines of the kernel that are quoted before and after the one a message names."""
 
 
-def feedback_of(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return one line for each earlier attempt and the newest one in full, oldest first."""
+def feedback_of(candidates: Sequence[Candidate], about: Candidate | None = None) -> tuple[str, ...]:
+    """Return one line for each other attempt, the best file, and the one in question in full, oldest first.
+
+    `about` is the candidate to go on from, by default the newest.
+    """
     if not candidates:
         return ()
-    newest = candidates[-1]
-    earlier = [f"Tried before: {_line(c.verdict)}" for c in candidates[-1 - REMEMBERED : -1]]
+    about = about or candidates[-1]
+    others = [c for c in candidates if c is not about]
+    told = [f"Tried before: {_line(c.verdict)}" for c in others[-REMEMBERED:]]
     best = Turn(candidates=tuple(candidates)).best
-    if best and best is not newest and best.verdict.passed:
-        earlier.append(f"The best correct file so far ({_line(best.verdict)}):\n{_fenced(best.kernel)}")
-    return (*earlier, f"{_findings(newest.verdict)}\nThe file this is about:\n{_fenced(newest.kernel)}")
+    if best and best is not about and best.verdict.passed:
+        told.append(f"The best correct file so far ({_line(best.verdict)}):\n{_fenced(best.kernel)}")
+    return (*told, f"{_findings(about)}\nThe file this is about:\n{_fenced(about.kernel)}")
 
 
-def _findings(verdict: Verdict) -> str:
+def _findings(candidate: Candidate) -> str:
+    verdict = candidate.verdict
     if verdict.passed:
         left = f" Still left to PyTorch: {', '.join(verdict.in_pytorch)}." if verdict.in_pytorch else ""
-        return f"The last answer is correct ({_line(verdict)}).{left} Make it faster without losing correctness."
-    lines = [f"The last answer failed: {_line(verdict)}"]
+        return f"This file is correct ({_line(verdict)}).{left} {_lever(verdict)}"
+    lines = [f"The answer failed: {_line(verdict)}"]
     lines += [f"- {check.name}: {check.detail}" for check in verdict.checks if check.outcome == "fail" and check.detail]
+    passed = [check.name for check in verdict.checks if check.outcome == "pass"]
+    if passed:
+        lines.append(f"- passed before that: {', '.join(passed)}")
+    lines += _quoted(candidate.kernel, verdict)
     if verdict.trace:
         lines.append(verdict.trace[-TRACE_LIMIT:])  # the end of a traceback names the cause
     return "\n".join(lines)
+
+
+def _lever(verdict: Verdict) -> str:
+    """Name what most likely makes a correct kernel faster."""
+    timing = verdict.timing
+    if timing is None:
+        return "Make it faster without losing correctness."
+    if timing.roofline is not None and timing.roofline > 0.85:
+        return "It is close to what the device allows: only reading or writing less can make it faster."
+    if timing.roofline is not None:
+        share = f"It reaches {timing.roofline:.0%} of what the device allows."
+    else:
+        share = "Make it faster without losing correctness."
+    rival = timing.compile_ms
+    behind = f" torch.compile takes {rival:.4g} ms." if rival and rival < timing.kernel_ms else ""
+    return f"{share}{behind} Fuse more, move less memory, or choose other block sizes and num_warps; stay correct."
+
+
+def _quoted(kernel: str, verdict: Verdict) -> list[str]:
+    """Quote the lines around the one that the message names."""
+    found = re.search(r"\bline (\d+)\b", verdict.message)
+    rows = kernel.splitlines()
+    if not found or not 1 <= int(found[1]) <= len(rows):
+        return []
+    at = int(found[1])
+    first, last = max(at - AROUND, 1), min(at + AROUND, len(rows))
+    quoted = [f"{'>' if n == at else ' '} {n:4} {rows[n - 1]}" for n in range(first, last + 1)]
+    return [f"Around line {at}:", *quoted]
 
 
 def _line(verdict: Verdict) -> str:

@@ -20,7 +20,7 @@ Keep = Callable[[str, Result], None]
 
 def key(settings: Settings, file: Path) -> str:
     """What must be the same for an earlier result to stand: the file's bytes, the backend and the options."""
-    asked = replace(settings, paths=(), output=None, json=False, plain=False, theme=None, jobs=0)
+    asked = replace(settings, paths=(), output=None, json=False, plain=False, theme=None, jobs=0, record=None)
     try:
         content = file.read_bytes()
     except OSError:

@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from backends.presets import is_server
 from repl.arguments import Settings
 from repl.commands import Leave
 from repl.desk import Desk, Parts
+from repl.machine import has_gpu
 from repl.terminal import Interrupts, quiet, unread
 
 
@@ -45,7 +47,11 @@ def is_dumb(environment: dict[str, str]) -> bool:
 
 def greeting(settings: Settings) -> str:
     """Return the first line: what this is, who writes, where it is judged, and where help is."""
-    writer = Path(settings.model).name if settings.model else settings.backend
+    writer = settings.backend
+    if settings.model:  # of a server its own name or its model's, of a path the last part
+        place, _, model = settings.model.partition("#")
+        host = place.partition("//")[2].partition("/")[0] or place
+        writer = model or host if is_server(place) else Path(place).name
     return " · ".join(filter(None, ["KernelLLM", writer[:28], device(settings.options.device)[:28], "/help"]))
 
 
@@ -60,8 +66,7 @@ def device(wished: str) -> str:
             continue
         if model:
             return model[1].strip()
-    has_gpu = any(Path(path).exists() for path in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
-    return "" if has_gpu or sys.platform != "linux" else "no GPU: Triton's interpreter"
+    return "" if has_gpu() or sys.platform != "linux" else "no GPU: Triton's interpreter"
 
 
 def _serve_drawn(settings: Settings, parts: Parts | None) -> int:

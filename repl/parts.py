@@ -17,17 +17,33 @@ if TYPE_CHECKING:
 
 def open_verifier(settings: Settings) -> Verifier:
     """Start the judge's process, or none with --in-process; returns at once."""
-    return verifier.open_verifier(in_process=settings.options.in_process, device=settings.options.device)
+    judge = verifier.open_verifier(in_process=settings.options.in_process, device=settings.options.device)
+    if modules := backends.ahead(settings.backend):
+        judge.ahead(modules)
+    return judge
 
 
 def open_backend(settings: Settings, judge: Verifier) -> Backend:
     """Open the backend the person chose; what it executes runs in the verifier's children."""
-    return backends.open(
+    backend = backends.open(
         settings.backend,
         model=settings.model,
         device=settings.options.device,
         spawn=None if settings.options.in_process else judge.spawn,
+        download=settings.download,
     )
+    if settings.record:
+        return _recorded(backend, settings.record)
+    return backend
+
+
+def _recorded(backend: Backend, path: str) -> Backend:
+    from backends.recording import Recording
+    from backends.team import Team
+
+    if isinstance(backend, Team):
+        return Team(Recording(backend.first, path), Recording(backend.second, path))
+    return Recording(backend, path)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from repl.reading import is_command
+from repl.reading import goes_at_once
 
 INVITATION = 'paste an nn.Module, then a line with only "."; /help lists the commands'
 
@@ -27,7 +27,7 @@ class PlainReader:
                 if any(lines):
                     break
                 continue
-            if is_command(text) and not any(lines):
+            if goes_at_once(text) and not any(lines):
                 return text
             lines.append(text)
         if not any(part.strip() for part in lines):

@@ -1,4 +1,4 @@
-"""What the text at the prompt is, and what Enter would do with it. Pure: no terminal, nothing is executed."""
+"""What the text at the prompt is, and what Enter would do with it. No terminal, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
+from repl.dropped import dropped
 from repl.foreign import one_line
 from verifier.problem import NotAProblem, Problem
 
@@ -79,11 +80,18 @@ def read(text: str) -> Reading:
 
 def is_command(text: str) -> bool:
     """Tell a command from a paste: one line that begins with a slash, or a word that people try in every prompt."""
-    return text.strip() in BARE or (text.startswith("/") and "\n" not in text.strip())
+    return text.strip() in BARE or (text.startswith("/") and "\n" not in text.strip() and dropped(text) is None)
+
+
+def goes_at_once(text: str) -> bool:
+    """Tell a command, or a file's name, from what may go on: no paste begins so."""
+    return is_command(text) or dropped(text) is not None
 
 
 def on_enter(text: str, arrival: Arrival) -> Action:
     """Decide what Enter does: a complete problem goes, if it came whole or an empty line ends it."""
+    if dropped(text):
+        return "convert"
     reading = read(text)
     if reading.command:
         return "run"
@@ -104,6 +112,8 @@ def toolbar(text: str, arrival: Arrival, idle: str) -> tuple[str, str]:
     """Return the toolbar's left and right words: what the text is, and what Enter does."""
     if not text.strip():
         return idle, "/help"
+    if file := dropped(text):
+        return f"the file {one_line(file.name)}", "Enter converts"
     reading = read(text)
     action = on_enter(text, arrival)
     if reading.command:

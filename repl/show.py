@@ -43,7 +43,9 @@ class Show:
         """Tell what was repaired or guessed, and begin the live display."""
         for note in problem.notes:
             self._console.print(f"note: {one_line(note)}", style="dim")
-        watch = Watch(self._console, self._settings.backend, self._settings.theme or ANSI)
+        theme = self._settings.theme or ANSI
+        budget = self._settings.options.budget
+        watch = Watch(self._console, self._settings.backend, theme, prints_best=False, budget=budget)
         self._watch = self._open.enter_context(watch)
 
     def event(self, event: Event) -> None:
@@ -53,6 +55,8 @@ class Show:
 
     def result(self, turn: Turn) -> None:
         """End the live display and print the table, or the error, or both."""
+        if self._watch:
+            self._watch.conclude(turn)
         self._open.close()
         rows = []
         if turn.judged:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from repl.turn import Trouble
+from verifier.paste.characters import decoded
 from verifier.problem import Problem
 
 SIZE_LIMIT = 4 << 20
@@ -23,6 +24,11 @@ class Unreadable(Exception):
 def read_problem(path: str | None) -> Problem:
     """Read and parse a problem from a file, or from standard input for None and "-"; raise Unreadable, NotAProblem."""
     return Problem.read(_bytes_of(path))
+
+
+def read_text(path: str) -> str:
+    """Read a file as what somebody would have pasted, in whatever encoding; raise Unreadable, NotAProblem."""
+    return decoded(_bytes_of(path))[0]
 
 
 def read_kernel(path: str) -> str:

@@ -43,10 +43,13 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
 class Stream:
     """Shows code as it is written and what is going on, in append-only fashion."""
 
-    def __init__(self, console: Console, label: str = "", theme: str = ANSI, *, live: bool = True) -> None:
-        self._console, self._label, self._theme = console, label, theme
+    def __init__(
+        self, console: Console, label: str = "", theme: str = ANSI, *, live: bool = True, limit: float | None = None
+    ) -> None:
+        self._console, self._label, self._theme, self._limit = console, label, theme, limit
         self._highlight = Highlighter(theme)
         self._tail = ""
+        self._aside: list[str] = []
         self._style: str | None = None
         self._lines = 0
         self._paced = 0.0
@@ -57,10 +60,11 @@ class Stream:
             console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
             get_renderable=self._rows,
         )  # fmt: skip
-        self._alive = live and console.is_terminal and not console.is_dumb_terminal
+        self.live = live and console.is_terminal and not console.is_dumb_terminal
+        """True when there are rows that change."""
 
     def __enter__(self) -> Stream:
-        if self._alive:
+        if self.live:
             self._live.start(refresh=True)
             # rich's own refresh thread can repaint between the rendering and the writing of a line, which leaves
             # a row behind; with one lock around both it cannot.
@@ -72,8 +76,8 @@ class Stream:
     ) -> None:
         self._over.set()
         with self._lock:
-            tail, self._tail, self._label = self._tail, "", ""
-            if self._alive:
+            tail, self._tail, self._label, self._aside = self._tail, "", "", []
+            if self.live:
                 self._live.stop()
         if tail:
             self._print([tail])
@@ -87,7 +91,7 @@ class Stream:
         with self._lock:
             self._tail = tail
             self._lines += len(lines)
-        if self._alive:
+        if self.live:
             for line in lines:
                 self._print([line])
                 self._wait()
@@ -105,6 +109,11 @@ class Stream:
         with self._lock:
             self._label = label
             self._began = time.monotonic() if restart else self._began
+
+    def aside(self, lines: list[str]) -> None:
+        """Show these rows dimmed above the status until others replace them; they leave no trace."""
+        with self._lock:
+            self._aside = lines
 
     def say(self, text: RenderableType, style: str = "") -> None:
         """Print a settled row above the live ones."""
@@ -138,6 +147,7 @@ class Stream:
         rows = []
         if self._tail:
             rows.append(self._row(_end_of(visible(self._tail)), ""))
+        rows += [self._row(visible(line), "dim") for line in self._aside]
         if self._label:
             rows.append(self._row(self._status(), "dim"))
         return Group(*rows) if rows else Text("")
@@ -150,8 +160,13 @@ class Stream:
     def _status(self) -> str:
         seconds = time.monotonic() - self._began
         lines = f" · {self._lines} lines" if self._lines else ""
-        rest = f" · {seconds:.0f} s{lines} · Ctrl-C stops"
+        clock = f"{_minutes(seconds)} of {_minutes(self._limit)}" if self._limit else f"{seconds:.0f} s"
+        rest = f" · {clock}{lines} · Ctrl-C stops"
         return f"{SPINNER[int(seconds * FPS) % len(SPINNER)]} {self._label[: TAIL_COLUMNS - 2 - len(rest)]}{rest}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _end_of(tail: str) -> str:

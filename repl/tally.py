@@ -12,6 +12,9 @@ Result = dict[str, Any]
 
 FAST = (1, 1.5, 2)
 
+MINUTES = (0.5, 1, 2, 5, 10, 15, 30, 60, 120)
+"""Points of the curve of what was solved by then."""
+
 
 def summary(results: Sequence[Result], seconds: float) -> dict[str, Any]:
     """Return the summary object that ends a batch's JSON lines."""
@@ -35,7 +38,7 @@ def counts(results: Sequence[Result]) -> dict[str, Any]:
         "cannot_verify": outcomes["cannot_verify"],
         "codes": dict(codes.most_common()),
     }
-    return tally | _speeds(results) | _pass_at(results)
+    return tally | _speeds(results) | _pass_at(results) | _solved(results) | _repaired(results)
 
 
 def how_far(result: Result) -> str:
@@ -67,6 +70,11 @@ def rows(summary: dict[str, Any]) -> Iterable[str]:
         )
     if "pass_at" in total:
         yield "pass@k: " + ", ".join(f"{k}: {share:.0%}" for k, share in total["pass_at"].items())
+    if "solved_within" in total:
+        told = ", ".join(f"{minutes} min {share:.0%}" for minutes, share in total["solved_within"].items())
+        yield f"solved within the budget: {total['solved']:.0%}; within {told}"
+    if "repaired" in total:
+        yield f"verified only after outdated imports were mended: {total['repaired']}"
 
 
 def pass_at(samples: int, right: int, k: int) -> float:
@@ -120,6 +128,28 @@ def _pass_at(results: Sequence[Result]) -> dict[str, Any]:
     return {"pass_at": {str(n): sum(pass_at(k, sum(o), n) for o in drawn) / len(drawn) for n in ks}}
 
 
+def _solved(results: Sequence[Result]) -> dict[str, Any]:
+    """Count what was right at all, fixes included, and by when: beside pass@k, which knows only fresh samples."""
+    if not any(len(result["candidates"]) > 1 for result in results):
+        return {}
+    solved = [
+        min(c["seconds"] for c in result["candidates"] if c["verdict"]["outcome"] == "pass") / 60
+        for result in results
+        if any(c["verdict"]["outcome"] == "pass" for c in result["candidates"])
+    ]
+    longest = max(result["seconds"] for result in results) / 60
+    points = [m for m in MINUTES if m < longest] + [m for m in MINUTES if m >= longest][:1]
+    curve = {f"{m:g}": sum(minutes <= m for minutes in solved) / len(results) for m in points}
+    return {"solved": len(solved) / len(results), "solved_within": curve}
+
+
+def _repaired(results: Sequence[Result]) -> dict[str, Any]:
+    """Count problems whose only verified kernels had to be mended."""
+    right = [[c for c in r["candidates"] if c["verdict"]["outcome"] == "pass"] for r in results]
+    mended = sum(bool(candidates) and all(c.get("repaired") for c in candidates) for candidates in right)
+    return {"repaired": mended} if mended else {}
+
+
 def _independent(candidate: dict[str, Any]) -> bool:
-    """A repair has seen the verdict on an earlier one, so it is no sample."""
-    return not str(candidate["origin"]).startswith("repair")
+    """A fix, or a faster version, has seen an earlier candidate, so it is no sample."""
+    return str(candidate["origin"]).startswith("candidate")

@@ -51,12 +51,20 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One kernel that was written, where it came from, and what the verifier said."""
+    """One kernel that was written, where it came from, and what the verifier said.
+
+    `parent` is the number of the candidate that it fixes or speeds up, `repaired` what was mended in the model's
+    text, and `seconds` when, counted from the start of the turn, the verdict stood.
+    """
 
     backend: str
     origin: str
     kernel: str
     verdict: Verdict
+    number: int = 0
+    parent: int | None = None
+    repaired: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,7 @@ class Turn:
         return {
             "problem": _problem(self.problem),
             "kernel": self.kernel,
-            "candidates": [
-                {"backend": c.backend, "origin": c.origin, "verdict": verdict_dict(c.verdict)} for c in self.candidates
-            ],
+            "candidates": [_candidate(candidate) for candidate in self.candidates],
             "verdict": verdict_dict(self.verdict) if self.verdict else None,
             "error": self.error.to_dict() if self.error else None,
             "seconds": round(self.seconds, 3),
@@ -124,6 +130,16 @@ def verdict_dict(verdict: Verdict) -> dict[str, Any]:
     """Return the `verdict` object of the contract."""
     full = verdict.to_dict()
     return {name: full[name] for name in _VERDICT_FIELDS}
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "backend": candidate.backend,
+        "origin": candidate.origin,
+        "verdict": verdict_dict(candidate.verdict),
+        "repaired": list(candidate.repaired),
+        "seconds": round(candidate.seconds, 3),
+    }
 
 
 def trouble_of(error: Exception) -> Trouble | None:

@@ -6,30 +6,38 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from repl.events import CandidateDone, CheckDone, Event, Finished, Started, VerdictDone, Wrote
+from repl.events import CandidateDone, CheckDone, Dropped, Event, Finished, Started, VerdictDone, Wrote
 from repl.foreign import one_line
+from repl.rows import MARKS, Rows, table
 from repl.stream import Stream
 from repl.terminal import Interrupts
+from repl.thoughts import Thoughts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from repl.turn import Candidate, Turn
-    from verifier.verdict import Verdict
-
-
-_MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "skip": "–"}
 
 
 class Watch:
-    """The display of one conversion; a context manager, so that the live rows go whatever happens."""
+    """The display of one conversion; a context manager, so that the live rows go whatever happens.
 
-    def __init__(self, console: Console, label: str, theme: str) -> None:
-        self._stream = Stream(console, label, theme)
-        self._label = label
-        self._planned: int | None = 1
+    One candidate is shown as it is written. Several have a live row each, and leave one table; `prints_best` tells
+    that the code of the best is then printed here.
+    """
+
+    def __init__(
+        self, console: Console, label: str, theme: str, *, prints_best: bool = True, budget: float | None = None
+    ) -> None:
+        self._stream = Stream(console, label, theme, limit=budget)
+        self._console, self._label, self._prints_best = console, label, prints_best
+        self._single = True
+        self._rows = Rows()
+        self._thoughts = Thoughts()
         self.kernel = ""
         """The code of the candidate being written or judged, whole or not."""
+        self.reasoning = ""
+        """What the model thought before the answer that is shown."""
         self.candidates: tuple[Candidate, ...] = ()
         """The candidates that were judged so far."""
         self.turn: Turn | None = None
@@ -45,42 +53,87 @@ class Watch:
 
     def event(self, event: Event) -> None:
         """Show what happened."""
+        if isinstance(event, Started):
+            self._single = self._single and event.planned == 1
+        if isinstance(event, VerdictDone):
+            self.candidates += (event.candidate,)
+        if isinstance(event, Finished):
+            self.turn = event.turn
+        self._rows.event(event)
+        if self._single:
+            self._one(event)
+        else:
+            self._many(event)
+
+    def _one(self, event: Event) -> None:
         match event:
-            case Started(backend, number, planned):
-                self._start(backend, number, planned)
+            case Started(backend):
+                self._label = backend
+                self._stream.status(backend, restart=True)
+            case Wrote("reasoning", text):
+                self.reasoning += text
+                self._stream.aside(self._thoughts.add(text))
+            case Wrote("again"):
+                self._fold()
+                self._stream.end_file()
+                self.kernel = ""
             case Wrote("code", text):
+                self._fold()
                 self.kernel += text
                 self._stream.status(self._label)
                 self._stream.write(text)
-            case Wrote("prose" | "reasoning", text):
+            case Wrote("prose", text):
+                self._fold()
                 self._stream.write(text, style="dim")
+            case Wrote("repaired", text):
+                self._stream.end_file()
+                self._stream.say(f"repaired: {one_line(text)}", style="yellow")
             case Wrote("cut", text):
+                self._fold()
                 self._stream.end_file()
                 self._stream.say(f"the answer was cut off: {one_line(text)}", style="yellow")
             case Wrote(_, text):
                 self._stream.status(one_line(text))
             case CandidateDone(_, kernel):
+                self._fold()
                 self._stream.end_file()
                 self.kernel = kernel
                 self._stream.status("verifying", restart=True)
             case CheckDone(check):
-                self._stream.status(f"verifying · {one_line(check.name)} {_MARKS[check.outcome]}")
-            case VerdictDone(number, candidate, best):
-                self.candidates += (candidate,)
-                if self._planned != 1:
-                    self._stream.say(_outcome(number, candidate.verdict, best), style="dim")
-            case Finished(turn):
-                self.turn = turn
+                self._stream.status(f"verifying · {one_line(check.name)} {MARKS[check.outcome]}")
+            case _:
+                pass
 
-    def _start(self, backend: str, number: int, planned: int | None) -> None:
-        self._planned = planned
-        self._label = backend
-        self._stream.end_file()
-        self._stream.status(backend, restart=True)
-        self.kernel = ""
-        if planned != 1:
-            of = f" of {planned}" if planned else ""
-            self._stream.say(f"{backend} · candidate {number}{of}", style="dim")
+    def _many(self, event: Event) -> None:
+        match event:
+            case Started(backend):
+                self._stream.status(backend)
+            case CandidateDone(_, kernel):
+                self.kernel = kernel
+            case (VerdictDone(number) | Dropped(number)) if not self._stream.live:
+                self._stream.say(self._rows.told(number), style="dim")
+            case _:
+                pass
+        self._stream.aside(self._rows.live())
+
+    def conclude(self, turn: Turn) -> None:
+        """Replace the live rows of several candidates by one table, and by the best one's code where it is wanted."""
+        self._stream.aside([])
+        if self._single:
+            return
+        self._stream.status("")
+        if self._prints_best and turn.best and turn.best.kernel:
+            self._stream.write(turn.best.kernel.rstrip("\n") + "\n")
+            self._stream.end_file()
+            self._stream.say("")
+        for text, style in table(turn, min(self._console.width, 100)):
+            self._stream.say(text, style=style)
+
+    def _fold(self) -> None:
+        """Leave one row of what the model thought."""
+        if told := self._thoughts.fold():
+            self._stream.aside([])
+            self._stream.say(told, style="dim")
 
 
 def follow(watch: Watch, start: Callable[[], Iterator[Event]], interrupts: Interrupts) -> bool:
@@ -98,8 +151,3 @@ def follow(watch: Watch, start: Callable[[], Iterator[Event]], interrupts: Inter
             with interrupts.armed():  # a source that hangs while it closes is left to itself by a second Ctrl-C
                 close()
     return False
-
-
-def _outcome(number: int, verdict: Verdict, best: bool) -> str:
-    said = "verified" if verdict.passed else one_line(f"{verdict.code}: {verdict.message}")
-    return f"candidate {number}: {said}" + (" · the best so far" if best else "")

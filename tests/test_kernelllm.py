@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import os
 import resource
@@ -18,8 +17,6 @@ from typing import Any
 import pytest
 
 from kernelllm import KernelLLM
-from tests.backends import tiny
-from verifier.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -198,13 +195,6 @@ def test_without_triton_nothing_is_blamed_on_the_kernel(files: Path) -> None:
     assert told.returncode == 4 and verdict["outcome"] == "cannot_verify" and "pip install triton" in verdict["message"]
 
 
-def test_closed_stdin_ends() -> None:
-    """Without any input the command says so and ends: it does not go on for ever with a sample."""
-    line = f"exec {sys.executable} {ROOT / 'kernelllm.py'} <&-"
-    told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
-    assert told.returncode == 2 and "empty" in told.stderr
-
-
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_termination_leave_nothing_behind(files: Path, sent: int, code: int) -> None:
     """An interrupted run prints its object with the error `interrupted`; no process of it is left in any case."""
@@ -268,17 +258,8 @@ def test_bench_resumes(files: Path) -> None:
     assert len(kept) == 2 and replayed == {told["file"]: told for told in results}
 
 
-@pytest.fixture(scope="module")
-def llm(tmp_path_factory: pytest.TempPathFactory) -> KernelLLM:
-    """A tiny model that answers one prompt; the folder brings the prompt's template."""
-    folder = tiny.build(tmp_path_factory.mktemp("llm"))
-    (folder / "kernelllm.py").write_text("PROMPT_TEMPLATE = '\\n<|begin_of_text|>Convert {}:\\n'\n")
-    tiny.teach(folder, "\n<|begin_of_text|>Convert MODULE:\n", "```python\nimport torch\nclass ModelNew: 1\n```\n")
-    return KernelLLM(str(folder), device="cpu")
-
-
 class TestPythonDoor:
-    """What the published script offers, with its faults gone."""
+    """What Python users import; what the published script got wrong is in tests/test_published_script.py."""
 
     def test_signatures(self) -> None:
         """Names and defaults are those of the published script."""
@@ -291,35 +272,6 @@ class TestPythonDoor:
         }.items():
             parameters = inspect.signature(getattr(KernelLLM, name)).parameters
             assert {p: parameters[p].default for p in defaults} == defaults
-
-    def test_nothing_is_loaded_by_the_constructor(self) -> None:
-        """The weights load at the first use, so a missing model is told then."""
-        KernelLLM("/no/such/model")
-
-    def test_the_first_characters_are_kept(self, llm: KernelLLM) -> None:
-        """The published script lost 17 characters of every answer, which were its opening fence and import."""
-        text = llm.generate_raw("\n<|begin_of_text|>Convert MODULE:\n", temperature=0.01)
-        assert text.startswith("```python\nimport torch\n")
-
-    def test_the_given_module_is_asked_for(self, llm: KernelLLM) -> None:
-        """The module that was given is in the prompt, and the answer is the file without its fence."""
-        assert llm.generate_triton("MODULE", temperature=0.01) == "import torch\nclass ModelNew: 1\n"
-
-    def test_streaming_works_on_the_cpu(self, llm: KernelLLM, capsys: pytest.CaptureFixture[str]) -> None:
-        """`stream_raw` runs where the model is, prints the text and returns nothing."""
-        with pytest.warns(UserWarning, match="cut off: it reached 5 tokens"):
-            llm.stream_raw("?", max_new_tokens=5)
-        assert capsys.readouterr().out.endswith("\n")
-
-    def test_a_cut_answer_warns(self, llm: KernelLLM) -> None:
-        """The token limit is told, not hidden."""
-        with pytest.warns(UserWarning, match="cut off: it reached 3 tokens"):
-            llm.generate_raw("\n<|begin_of_text|>Convert MODULE:\n", max_new_tokens=3)
-
-    def test_the_docstrings_example_is_a_problem(self) -> None:
-        """The example in the docstring is one that can be converted."""
-        lines = inspect.getdoc(KernelLLM).split("'''")[1].splitlines()  # type: ignore[union-attr]
-        assert Problem.parse("\n".join(line.removeprefix("...").removeprefix(" ") for line in lines)).entry == "Model"
 
     def test_verify(self, llm: KernelLLM) -> None:
         """A verdict is a value, also when the kernel is wrong."""
@@ -335,12 +287,3 @@ class TestPythonDoor:
         turn = llm.convert(PROBLEM, backend="local", speed=False)
         assert turn.candidates[0].backend == "local" and turn.verdict and not turn.verdict.passed
         assert turn.kernel is None
-
-
-def test_empty_standard_input_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """End of input on the first read is an answer with a code, not an unbound variable."""
-    from kernelllm import main
-
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert main(["--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "empty"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
@@ -35,12 +35,15 @@ def verify(
     speed: bool = True,
     in_process: bool = False,
     baseline: str = "both",
+    precision: Literal["exact", "fast"] = "exact",
+    sanitize: Literal["", "memcheck", "racecheck", "both"] = "",
     on_check: Callable[[Check], Any] | None = None,
 ) -> Verdict:
     """Judge a kernel file; raise VerificationError when the problem itself cannot be run."""
     judge = open_verifier(in_process=True, device=device) if in_process else _shared(os.getpid())
     verdict = None
-    for step in judge.verify(problem, kernel, device=device, seed=seed, speed=speed, baseline=baseline):
+    options = {"device": device, "seed": seed, "speed": speed, "baseline": baseline, "precision": precision}
+    for step in judge.verify(problem, kernel, sanitize=sanitize, **options):
         if isinstance(step, Verdict):
             verdict = step
         elif on_check is not None:

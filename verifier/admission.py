@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from verifier import cases, variations
+from verifier import cases, layouts, variations
 from verifier.cases import Case
 from verifier.compare import Expected
 from verifier.degenerate import null_candidates
 from verifier.errors import VerificationError
+from verifier.ops import heavy
 
 if TYPE_CHECKING:
     from verifier.truth import Reference
@@ -72,8 +73,8 @@ def _proposals(reference: Reference) -> Iterator[list[Case]]:
     given = reference.expected(reference.first_case).given
     shapes = [tuple(tensor.shape) for tensor in given]
     sizes = [
-        [Case(_seed(reference, 10 + n), sizes=rule.text(), label=_size_label(kind, rule, shapes)) for rule in rules]
-        for n, (kind, rules) in enumerate(variations.size_rules(shapes))
+        [Case(_seed(reference, 10 + n), sizes=way.sizes, label=way.words) for way in ways]
+        for n, ways in enumerate(variations.size_rules(shapes, long=not heavy(reference.ops)))
     ]
     values = [
         [Case(_seed(reference, 30 + n), values=name, label=label)]
@@ -85,12 +86,8 @@ def _proposals(reference: Reference) -> Iterator[list[Case]]:
     for turn in range(max(len(sizes), len(values))):
         yield from sizes[turn : turn + 1]
         yield from values[turn : turn + 1]
-
-
-def _size_label(kind: str, rule: variations.Resize, shapes: list[tuple[int, ...]]) -> str:
-    tensor, axis = rule.places[0]
-    old = shapes[tensor][axis]
-    return f"{kind}: size {old} -> {rule.size(old)}"
+    for n, layout in enumerate(layouts.possible(given)):
+        yield [Case(_seed(reference, 50 + n), layout=layout, label=f"{layout} inputs")]
 
 
 def _sensible(reference: Reference, case: Case, base: Expected) -> bool:

@@ -23,6 +23,7 @@ from verifier.witness import Witness
 
 KERNEL_FILE = "kernel.py"
 PROBLEM_FILE = "problem.py"
+REBUILT_FILE = "problem_built_otherwise.py"
 
 
 def serve(channel: Channel) -> None:
@@ -31,9 +32,11 @@ def serve(channel: Channel) -> None:
     session: Session | None = None
     while (frame := channel.receive_frame()) is not None:
         request, blobs = frame
+        nonce = request.pop("nonce")  # before the candidate acts: an answer without it is not ours
         if session is None:
             session = Session(request["device"], os.getcwd())
-        channel.send(*session.answer(request, blobs))
+        answer, made = session.answer(request, blobs)
+        channel.send({**answer, "nonce": nonce}, made)
 
 
 def warm_up() -> None:
@@ -45,7 +48,7 @@ def warm_up() -> None:
         from verifier import gpu_warmup
 
         gpu_warmup.launch_nothing()
-        torch.empty(1, device="cuda").fill_(float("nan")).clone().cpu()
+        gpu_warmup.rehearse()
 
 
 class Session:
@@ -64,6 +67,8 @@ class Session:
                 return self._load(request)
             if self.runner is None:
                 raise Refused("runtime_error", "nothing is loaded")
+            if request["do"] == "rebuild":
+                return self._rebuild(request), []
             if request["do"] == "run":
                 return self.runner.run(cases.Case(**request["case"]), request)
             if request["do"] == "state":
@@ -87,22 +92,35 @@ class Session:
         trace = self.trace or instrument(self.device)
         if trace.memory is not None:
             trace.memory.forget(self.kernel_file)
-        witness = Witness(self.scratch, _programs(self.device))
+        problem_file = Path(self.scratch, PROBLEM_FILE)
+        hidden = str(problem_file), str(Path(self.scratch, REBUILT_FILE))
+        witness = Witness(self.scratch, _programs(self.device), self.kernel_file, hidden)
         missing: list[str] = []
         if contained:
             warnings.simplefilter("ignore")
+            if self.device == "cpu":
+                without_gpu.say_nothing_of_it()
             missing = sandbox.confine(self.scratch, devices(self.device), witness.programs)
         self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
-        problem = cases.load(request["source"], Path(self.scratch, PROBLEM_FILE))
+        problem = cases.load(request["source"], problem_file)
+        sys.modules.pop(problem_file.stem)
         witness.start(audit=contained)  # from here on it is the candidate that acts
         kernel = load_kernel(Path(self.kernel_file))
         witness.settings()  # what it set for the whole process is put back before anything is built
-        self.runner.problem, self.runner.model = (
-            problem,
-            build(kernel, problem, request["seed"], self.kernel_file, self.device),
-        )
+        self.runner.problem, self.runner.kernel = problem, kernel
+        self.runner.model = build(kernel, problem, request["seed"], self.kernel_file, self.device)
         state = running.described_state(self.runner.model)
         return {"ok": True, "missing": missing, "scratch": self.scratch, "state": state, **self._seen()}, []
+
+
+    def _rebuild(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Construct ModelNew once more, as a problem with other arguments does, in the mode asked for."""
+        assert self.runner is not None
+        problem = cases.load(request["source"], Path(self.scratch, REBUILT_FILE))
+        sys.modules.pop(Path(REBUILT_FILE).stem)
+        model = build(self.runner.kernel, problem, request["seed"], self.kernel_file, self.device)
+        self.runner.problem, self.runner.model = problem, model.train(request["training"])
+        return {"ok": True, "state": running.described_state(model), **self._seen()}
 
 
 def instrument(device: str) -> Trace:

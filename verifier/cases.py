@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from verifier import variations
+from verifier import layouts, variations
 from verifier.errors import VerificationError, reference_failed
 from verifier.parameters import randomise
 from verifier.tree import map_tensors
@@ -30,12 +30,13 @@ __all__ = ["Case", "buffers", "build_inputs", "clone", "construct", "derive", "f
 
 @dataclass(frozen=True)
 class Case:
-    """One call: the seed of its inputs, how values and sizes differ from the given ones, and words for people."""
+    """One call: the seed of its inputs, how values, sizes and strides differ from the given ones, words for people."""
 
     seed: int
     values: str = "given"
     sizes: str = "given"
     label: str = "given inputs"
+    layout: str = "given"
 
 
 def derive(seed: int, *parts: object) -> int:
@@ -155,6 +156,8 @@ def _built(module: types.ModuleType, case: Case) -> tuple[list[Any], dict[str, A
         drawn = variations.resize(case.sizes, drawn, more)
     if case.values != "given":
         drawn = variations.revalue(case.values, drawn, derive(case.seed, "values"))
+    if case.layout != "given":
+        drawn = layouts.relaid(case.layout, drawn)
     args, kwargs = drawn
     return args, kwargs
 

@@ -67,6 +67,12 @@ class Child:
             self.channel.close()
         return self.exit
 
+    def stop(self) -> None:
+        """Kill the child and hang up, while another thread may be waiting for its answer."""
+        if self.exit is None:
+            self._strike()
+            self.channel.hang_up()
+
     def _strike(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)  # it is not reaped before we ask, so the number is still its own
@@ -121,8 +127,12 @@ class Forks:
 
     def forget(self, pid: int) -> None:
         """Have a child killed, swept up after and reaped, without waiting for it."""
+        self.tell({"op": "forget", "pid": pid})
+
+    def tell(self, request: dict[str, Any]) -> None:
+        """Send a request that has no answer."""
         with self._lock, contextlib.suppress(OSError):
-            self._sock.send(json.dumps({"op": "forget", "pid": pid}).encode())
+            self._sock.send(json.dumps(request).encode())
 
     def attach(self, sock: socket.socket) -> None:
         """Give the forking process one more control connection."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from verifier.nursery import Nursery
 from verifier.problem import Problem
 from verifier.verdict import Check, Verdict
 
-LOAD_SECONDS = 20.0
+LOAD_SECONDS = 45.0
 """How long a pasted module may take to load, construct and run once, before it counts as one that never ends."""
 SILENCE = 300.0
 """Seconds without a word from the worker after which it is given up: every step within has a shorter limit."""
@@ -32,6 +32,10 @@ class Verifier(Protocol):
 
     def spawn(self, target: str) -> Child:
         """Start "package.module:function" in a fresh child that has torch imported."""
+        ...
+
+    def ahead(self, modules: Sequence[str]) -> None:
+        """Import what such children will need while nobody waits."""
         ...
 
     def close(self) -> None:
@@ -52,9 +56,14 @@ class WorkerVerifier:
 
     def spawn(self, target: str) -> Child:
         """Start "package.module:function" in a fresh child that has torch imported."""
+        self._nursery.rest(is_resting=False)
         child = self._nursery.spawn(target)
         self._hatch()
         return child
+
+    def ahead(self, modules: Sequence[str]) -> None:
+        """Import what such children will need while nobody waits: before the first, and after a verdict."""
+        self._nursery.ahead(modules)
 
     def verify(self, problem: Problem, kernel: str, **options: Any) -> Generator[Check | Verdict, None, None]:
         """Yield every check and the verdict last; raise VerificationError when nothing can be judged."""
@@ -62,6 +71,7 @@ class WorkerVerifier:
             yield from InProcessVerifier(self.device).verify(problem, kernel, **options)
             return
         settings = {"device": self.device, **options}
+        self._nursery.rest(is_resting=False)
         worker = self._ready(problem)
         finished = False
         try:
@@ -78,6 +88,7 @@ class WorkerVerifier:
         finally:
             if not finished:
                 self.cancel()
+            self._nursery.rest(is_resting=True)
 
     def _ready(self, problem: Problem) -> Child:
         """Return a worker that has run nothing but this problem: a pasted module may change its whole process."""
@@ -154,6 +165,9 @@ class InProcessVerifier:
         """Start "package.module:function" in a fresh child that has torch imported."""
         self._nursery = self._nursery or Nursery()
         return self._nursery.spawn(target)
+
+    def ahead(self, modules: Sequence[str]) -> None:
+        """Nothing is done ahead: there may never be a child."""
 
     def verify(self, problem: Problem, kernel: str, **options: Any) -> Generator[Check | Verdict, None, None]:
         """Yield every check and the verdict last; raise VerificationError when nothing can be judged."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from verifier.tree import Tree, flatten, walk
+from verifier.tree import Tree, walk
 
 Encoded = dict[str, Any]
 
@@ -16,9 +16,8 @@ class NotPlain(Exception):
     """A returned tensor is not an ordinary one: a subclass or a lazy stand-in may do its work later, or lie."""
 
 
-def encode(value: Any) -> tuple[Encoded, list[Any]]:
-    """Take a value apart into JSON and blobs; raise NotPlain."""
-    tree = flatten(value)
+def encode(tree: Tree) -> tuple[Encoded, list[Any]]:
+    """Turn a value that was taken apart into JSON and blobs; raise NotPlain."""
     described, blobs = [], []
     for tensor in tree.tensors:
         if type(tensor) not in (Tensor, torch.nn.Parameter):

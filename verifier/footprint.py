@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from verifier import cases
-from verifier.shadows import SHADOWS
+from verifier import cases, work
+from verifier.scaling import SMALLEST
+from verifier.shadows import RECURRENT, SHADOWS, bounded
 from verifier.tree import flatten
 
 _ALONG = frozenset(
@@ -31,17 +32,25 @@ _REDUCE = frozenset(
 )
 _NORMS = frozenset(
     """
-    native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cudnn_batch_norm
+    native_layer_norm native_group_norm _fused_rms_norm
     """.split()
 )
+
+
+PLENTY = 2**62
+TILE = (16, 32, 32)
+"""Rows, columns and depth of the smallest product that a kernel takes: fewer rows are as much work."""
 
 
 @dataclass(frozen=True)
 class Footprint:
     """Elements held and touched by one forward, and the shapes of its tensor inputs.
 
-    `produced` counts what every operation returns, `rows` the rows of the widest row-wise operation, `products`
-    the multiply-adds of matrix products and `convolved` those of convolutions.
+    `produced` counts what every operation returns, `rows` the rows of all row-wise operations, `products` the
+    multiply-adds of matrix products in whole tiles and `convolved` those of convolutions. `operations` are all that
+    run, and `steps` those of them that a text of the forward would name; `state` holds the names and ranks of what the
+    module holds; `averaged` is the least number of elements that a batch norm takes its statistics over, and `counts`
+    the lengths of results that are too short to be sizes, with 0 for others.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -53,7 +62,20 @@ class Footprint:
     rows: int
     products: int
     convolved: int
+    operations: int = 0
+    steps: int = 0
+    state: tuple[tuple[str, int], ...] = ()
+    averaged: int = PLENTY
+    counts: tuple[int, ...] = ()
     shadow: str = "meta"
+
+    def is_like(self, other: Footprint) -> bool:
+        """Tell whether a text written out for the one module, layer by layer, fits the other."""
+        return (self.state, self.steps) == (other.state, other.steps)
+
+    def recounted(self, other: Footprint) -> int:
+        """Count the small lengths that are others than there: a text may hold them as the module's own."""
+        return sum(before not in (0, now) for now, before in zip(self.counts, other.counts, strict=False))
 
     @property
     def complete(self) -> bool:
@@ -72,6 +94,9 @@ class _Meter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.largest = self.largest_bytes = self.produced = self.rows = self.products = self.convolved = 0
+        self.operations = self.steps = 0
+        self.averaged = PLENTY
+        self.counts: list[int] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -86,13 +111,13 @@ class _Meter(TorchDispatchMode):
                 self.largest = max(self.largest, tensor.numel())
                 self.largest_bytes = max(self.largest_bytes, tensor.numel() * tensor.element_size())
                 self.produced += tensor.numel()
-        operands = [a for a in args if isinstance(a, Tensor)]
-        self.rows = max(self.rows, _rows(name, args, outputs))
-        if outputs and name in ("mm", "addmm", "bmm", "baddbmm", "linear", "mv", "addmv", "dot"):
-            self.products += outputs[0].numel() * operands[-2 if len(operands) > 1 else -1].shape[-1]
-        elif outputs and "convolution" in name and len(operands) > 1:
-            wide = args[0] if args[6] else outputs[0]  # transposed: every input element meets the whole weight
-            self.convolved += wide.numel() * math.prod(operands[1].shape[1:])
+        self.operations += 1
+        self.steps += name not in RECURRENT
+        self.rows += _rows(name, args, outputs)
+        self.counts += [length if length < SMALLEST else 0 for tensor in outputs for length in tensor.shape]
+        self.averaged = min(self.averaged, _averaged(name, args, outputs))
+        self.products += _in_tiles(name, args, outputs)
+        self.convolved += work.convolved(name, args, outputs)
         return result
 
 
@@ -105,7 +130,29 @@ def _rows(name: str, args: Any, outputs: list[Tensor]) -> int:
         return outputs[0].numel() // max(1, outputs[0].shape[dim] if outputs[0].dim() else 1)
     if name in _REDUCE:
         return outputs[0].numel()
+    if "batch_norm" in name:  # a plane of an image each
+        return outputs[0].shape[0] * outputs[0].shape[1] if outputs[0].dim() > 1 else 1
     return outputs[1].numel() if name in _NORMS and len(outputs) > 1 else 0
+
+
+def _averaged(name: str, args: Any, outputs: list[Tensor]) -> int:
+    """Count the elements behind each statistic of a batch norm in training mode."""
+    is_training = "batch_norm" in name and outputs and any(a is True for a in args)
+    if not is_training or outputs[0].dim() < 2 or not outputs[0].numel():
+        return PLENTY
+    return outputs[0].numel() // outputs[0].shape[1]
+
+
+def _in_tiles(name: str, args: Any, outputs: list[Tensor]) -> int:
+    """Count the multiply-adds of a matrix product as a kernel does them."""
+    found = work.products(name, args, outputs)
+    if not found:
+        return 0
+    shape = outputs[0].shape
+    m, n = (shape[-2], shape[-1]) if outputs[0].dim() > 1 else (shape[-1] if shape else 1, 1)
+    k = found // max(outputs[0].numel(), 1)
+    whole = [-(-size // tile) * tile for size, tile in zip((m, n, k), TILE, strict=True)]
+    return outputs[0].numel() // max(m * n, 1) * math.prod(whole)
 
 
 def look(source: str, entry: str, shadow: str = "") -> Footprint:
@@ -130,16 +177,20 @@ def _look(source: str, entry: str, shadow: str) -> Footprint:
     meter, forward = _Meter(), shadow != "inputs"
     module = types.ModuleType("pasted_shadow")
     sys.modules[module.__name__] = module
-    with cases.no_stdin(), SHADOWS[shadow](), torch.no_grad():
+    made_in = bounded if shadow == "built" else SHADOWS[shadow]
+    with cases.no_stdin(), made_in(), torch.no_grad():
         exec(compile(source, "<pasted>", "exec"), module.__dict__)
         args, kwargs = cases.init_arguments(module)
         model = getattr(module, entry)(*args, **kwargs)
+    model = model.to("meta") if shadow == "built" else model
+    with cases.no_stdin(), SHADOWS[shadow](), torch.no_grad():
         call_args, call_kwargs = cases.arguments(module.get_inputs(), init=False)
         inputs = flatten((call_args, call_kwargs)).tensors
         if forward:
             with meter:
                 model(*call_args, **call_kwargs)
-    held = [*inputs, *model.parameters(), *model.buffers()]
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    held = [*inputs, *named.values()]
     return Footprint(
         shapes=tuple(tuple(t.shape) for t in inputs),
         held=sum(t.numel() for t in held),
@@ -150,5 +201,10 @@ def _look(source: str, entry: str, shadow: str) -> Footprint:
         rows=meter.rows,
         products=meter.products,
         convolved=meter.convolved,
+        operations=meter.operations,
+        steps=meter.steps,
+        state=tuple((name, tensor.dim()) for name, tensor in named.items()),
+        averaged=meter.averaged,
+        counts=tuple(meter.counts),
         shadow=shadow,
     )

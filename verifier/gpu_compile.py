@@ -6,10 +6,10 @@ Runs in a child without Triton's interpreter, fed with the launches that the int
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import sys
 import types
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -67,23 +67,28 @@ def _load(kernel: str) -> types.ModuleType:
     path.write_text(kernel, encoding="utf-8")
     Path(scratch, "triton").mkdir(exist_ok=True)
     sys.dont_write_bytecode = True
-    _skip_assembler()
+    skip_assembler()
     sandbox.confine(scratch)
     return load_kernel(path)
 
 
-def _skip_assembler() -> None:
+def skip_assembler() -> None:
     """Stop before ptxas (a program, which the sandbox refuses; what we ask is known before it), and keep no cache."""
     from triton.backends.nvidia.compiler import CUDABackend
     from triton.compiler import compiler
 
-    numbers = itertools.count()
     CUDABackend.make_cubin = lambda *args, **kwargs: b""
-    compiler.get_cache_key = lambda *args, **kwargs: f"launch-{next(numbers)}"  # the usual key reads all of Triton
+    compiler.get_cache_key = lambda *args, **kwargs: uuid.uuid4().hex  # the usual key reads all of Triton
 
 
 def compile_launch(module: types.ModuleType, launch: dict[str, Any]) -> dict[str, Any]:
-    """Compile one launch for the target; raise Refused when a GPU would refuse it."""
+    """Compile one launch for the target; say what it needs there, raise Refused when a GPU would refuse it."""
+    metadata = compiled(module, launch).metadata
+    return {"shared": int(metadata.shared), "warps": int(metadata.num_warps)}
+
+
+def compiled(module: types.ModuleType, launch: dict[str, Any]) -> Any:
+    """Return Triton's compiled kernel for one launch; raise Refused when a GPU would refuse it."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -105,7 +110,7 @@ def compile_launch(module: types.ModuleType, launch: dict[str, Any]) -> dict[str
                 f"{SHARED_LIMIT // 1024} KB: use smaller blocks or fewer stages"
             ),
         )
-    return {"shared": shared, "warps": int(kernel.metadata.num_warps)}
+    return kernel
 
 
 def _refused(error: BaseException, file: str, kernel: str, function: Any) -> Refused:
@@ -173,9 +178,11 @@ def _arguments(
 
 def _argument(module: types.ModuleType, item: dict[str, Any]) -> tuple[str, Any, bool]:
     """Return an argument's type, its value where that is compiled in, and whether it is a multiple of 16."""
+    if item["kind"] in ("pointer", "descriptor") and item["dtype"] not in _TYPES:
+        raise NotCompilable(f"tensors of {item['dtype']}")
+    if item["kind"] == "descriptor":
+        return f"tensordesc<{_TYPES[item['dtype']]}{item['block']}>", None, False
     if item["kind"] == "pointer":
-        if item["dtype"] not in _TYPES:
-            raise NotCompilable(f"tensors of {item['dtype']}")
         return "*" + _TYPES[item["dtype"]], None, item["aligned"]
     value = item["value"]
     if item["kind"] == "constexpr" or value is None:

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from verifier import cases, gpu_warmup, literals
-from verifier.checks import gpu, parameters, parses, repeats, triton_work, undefined, values
-from verifier.children import Child, Limits
-from verifier.containment import Contained, InProcess
+from verifier import findings
+from verifier.beside import ENOUGH, Awaited, Baton, InTurn, Lane, Later
+from verifier.checks import (
+    constructions,
+    gpu,
+    layouts,
+    loads,
+    parses,
+    renewed,
+    repeats,
+    sanitizer,
+    second_look,
+    speed,
+    triton_work,
+    undefined,
+    values,
+)
+from verifier.children import Limits
+from verifier.containment import InProcess
 from verifier.errors import VerificationError
+from verifier.excuses import Excuses
+from verifier.known import Known
 from verifier.nursery import Nursery
 from verifier.problem import Problem
-from verifier.trial import Answer, CannotVerify, Failed, Process, Trial
+from verifier.processors import processors
+from verifier.ready import Ready
+from verifier.tolerance import Precision
+from verifier.trial import CannotVerify, Failed, Process, Trial
 from verifier.truth import Reference
-from verifier.verdict import Check, Verdict
+from verifier.verdict import Check, Verdict, VerdictOutcome
 
 LOAD_SECONDS = {"cpu": 20.0, "cuda": 60.0}
-CALL_SECONDS = {"cpu": 15.0, "cuda": 120.0}
-CASE_SECONDS = 1.0
+CALL_SECONDS = {"cpu": 25.0, "cuda": 120.0}
 COMPILE_LIMITS = Limits(memory=4 << 30, cpu_seconds=120)
 
 
@@ -36,17 +55,10 @@ class Settings:
     seed: int | None = None
     speed: bool = True
     baseline: str = "both"
-
-
-@dataclass
-class Known:
-    """A problem that is ready to judge with, kept for the next candidate."""
-
-    problem: Problem
-    reference: Reference
-    shrunk: str
-    literals: dict[int, int]
-    cases: list[cases.Case]
+    precision: Precision = "exact"
+    sanitize: str = ""  # what of compute-sanitizer is wanted: memcheck, racecheck or both
+    seconds: float = 0.0  # for one call, where the usual patience is not wanted
+    beside: bool | None = None  # further children of a candidate at the same time; None: where that is a gain
 
 
 class Judge:
@@ -54,9 +66,9 @@ class Judge:
 
     def __init__(self, nursery: Nursery | None) -> None:
         self._nursery = nursery
-        self._warm = False
-        self._waiting: dict[str, Contained] = {}  # children that are ready before there is a candidate
-        self._clock: Child | None = None
+        self._excuses = Excuses(nursery)
+        self._ready = Ready(nursery) if nursery is not None else None
+        self._second: Judge | None = None  # the one without a GPU, once it was needed
         self._known: tuple[tuple[Any, ...], Known] | None = None
 
     def judge(self, problem: Problem, kernel: str, settings: Settings) -> Iterator[Check | Verdict]:
@@ -69,20 +81,22 @@ class Judge:
             trial: list[Trial] = []
             try:
                 for check in self._checks(problem, kernel, settings, device, stack, trial):
+                    made[:] = [row for row in made if row.name != check.name]  # measured again: the later one counts
                     made.append(check)
                     yield check
             except Failed as failure:
-                verdict = replace(
-                    verdict, outcome="fail", code=failure.code, message=failure.message, trace=failure.trace
-                )
+                excuse = self._excuses.find(failure, trial[0]) if trial else None
+                code, message = (excuse.code, excuse.message) if excuse else (failure.code, failure.message)
+                outcome: VerdictOutcome = "cannot_verify" if excuse else "fail"
+                verdict = replace(verdict, outcome=outcome, code=code, message=message, trace=failure.trace)
             except CannotVerify as why:
                 verdict = replace(verdict, outcome="cannot_verify", code=why.code, message=why.message)
         if verdict.outcome == "fail":
-            made.append(Check(_row(verdict.code), "fail", verdict.message))
+            made.append(Check(findings.row(verdict.code), "fail", verdict.message))
             yield made[-1]
         if trial:
-            verdict = _with_findings(verdict, trial[0])
-        message = verdict.message or _praise(verdict)
+            verdict = findings.with_findings(verdict, trial[0])
+        message = verdict.message or findings.praise(verdict)
         yield replace(verdict, checks=tuple(made), message=message, seconds=time.monotonic() - began)
 
     def _checks(
@@ -91,39 +105,80 @@ class Judge:
         yield parses.check(kernel)
         _require_triton()
         process, compiler = self._start(problem, kernel, settings, device, stack)
-        known = self.know(problem, device, settings.seed)
-        trial = Trial(problem, kernel, known.reference, process, compiler, device, LOAD_SECONDS[device])
+        known = self.know(problem, device, settings.seed, settings.precision)
+        patience = settings.seconds or LOAD_SECONDS[device]
+        trial = Trial(problem, kernel, known.reference, process, compiler, device, patience)
         kept.append(trial)
         trial.warnings.extend(known.reference.warnings)
-        if known.shrunk:
+        if shrunk := known.reference.shrunk:
             why = "for the interpreter" if trial.cpu else "to compare every number; timed at full size"
-            trial.warn(f"verified on a smaller problem, {why}: {known.shrunk}")
-            yield Check("size", "warn" if trial.cpu else "pass", known.shrunk)
-        yield from self._load(trial, known)
-        trial.seconds = CALL_SECONDS[device]
+            trial.warn(f"verified on a smaller problem, {why}: {shrunk}")
+            yield Check("size", "warn" if trial.cpu else "pass", shrunk)
+        clocks = self._clocks(trial, settings, stack)
+        yield from loads.check(trial, contained=self._nursery is not None)
+        trial.seconds = settings.seconds or CALL_SECONDS[device]
         yield values.first(trial)
         assert trial.first is not None
         if compiler is not None:
             compiler.feed(trial.first.launches)
         yield triton_work.check(trial)
-        yield (
-            undefined.check(trial)
-            if trial.cpu
-            else Check("memory", "skip", "addresses are only traced by the interpreter")
-        )
-        if not known.cases:
-            admitted = known.reference.cases(CASE_SECONDS)
-            # where the result hardly depends on the inputs, other values only compare one rounding noise with another
-            known.cases.extend(c for c in admitted if c.values == "given" or not known.reference.degenerate)
-        yield from values.others(trial, known.cases)
-        yield repeats.check(trial)
+        yield undefined.check(trial) if trial.cpu else second_look.guarded()
+        yield from self._variations(trial, known, settings, stack)
         if trial.cpu:
             yield gpu.check(trial)
+        elif clocks is not None:
+            yield clocks.quick()
+            if clocks.compiling:  # which takes a while: time for what is too slow to wait for otherwise
+                yield second_look.check(trial, self._interpreted(problem, kernel, settings))
+            yield from clocks.whole()
         elif settings.speed:
-            from verifier.checks import speed
+            yield Check("speed", "skip", "not measured in this process")
+        if settings.sanitize:  # last: while it runs nothing can be measured
+            yield sanitizer.check(trial, self._nursery, settings.sanitize)
 
-            waiting, self._clock = self._clock, None
-            yield from speed.check(trial, self._nursery, settings.baseline, waiting)
+    def _variations(self, trial: Trial, known: Known, settings: Settings, stack: ExitStack) -> Iterator[Check]:
+        """Try other values, sizes, calls and builds: by several children where that is a gain, in the same order."""
+        variations = known.admitted()
+        one, other = self._beside(trial, known, settings, stack)
+        resized = one.do(lambda there: values.sizes(there, variations))
+        relaid = other.do(lambda there: layouts.check(there, variations))
+        if other is not one:
+            known.built_otherwise()
+        built = other.do(lambda there: constructions.check(there, known.built_otherwise()))
+        yield from values.others(trial, variations)
+        repeated = Later(lambda here: [repeats.check(here), *renewed.check(here, known.renewed())], trial)
+        if other is not one:
+            repeated.make()
+        for later in (resized, repeated, relaid, built):  # strange inputs after everything that decides
+            yield from later.rows(trial)
+
+    def _beside(
+        self, trial: Trial, known: Known, settings: Settings, stack: ExitStack
+    ) -> tuple[Lane, Lane] | tuple[InTurn, InTurn]:
+        """Start two further children of the candidate, or let the first one do their work."""
+        wanted = processors() >= ENOUGH if settings.beside is None else settings.beside
+        if self._ready is None or not wanted:
+            return (InTurn(trial),) * 2
+        for case in known.admitted():
+            known.reference.expected(case)  # by this thread: pasted code may have set what only holds here
+        baton = Baton()
+        trial.process = Awaited(trial.process, baton)
+
+        def ready(there: Trial) -> None:
+            list(loads.check(there))
+            values.one(there, known.reference.first_case)  # what a candidate keeps from its first call must be there
+
+        lanes = [Lane(trial, self._ready.contained(trial.device), ready, baton) for _ in range(2)]
+        for lane in lanes:
+            stack.callback(lane.close)
+        return lanes[0], lanes[1]
+
+    def _interpreted(
+        self, problem: Problem, kernel: str, settings: Settings
+    ) -> Generator[Check | Verdict, None, None]:
+        """Judge the same kernel without the GPU."""
+        self._second = self._second or Judge(self._nursery)
+        yield from self._second.judge(problem, kernel, replace(settings, device="cpu", speed=False))
 
     def _start(
         self, problem: Problem, kernel: str, settings: Settings, device: str, stack: ExitStack
@@ -133,8 +188,8 @@ class Judge:
             process: Process = InProcess(device)
             stack.callback(process.close)
             return process, None
-        self._warm_up(device)
-        contained = self._waiting.pop(device, None) or Contained(self._nursery, device)
+        assert self._ready is not None
+        contained = self._ready.contained(device)
         stack.callback(contained.close)
         if device != "cpu":
             return contained, None
@@ -142,50 +197,29 @@ class Judge:
         stack.callback(child.close)
         return contained, gpu.Compiler(child, kernel)
 
+    def _clocks(self, trial: Trial, settings: Settings, stack: ExitStack) -> speed.Clocks | None:
+        """Let the clocks make the problem ready meanwhile, where there will be something to measure."""
+        if trial.cpu or not settings.speed or self._nursery is None:
+            return None
+        assert self._ready is not None
+        waiting = self._ready.clocks()
+        for child in waiting.values():
+            stack.callback(child.close)
+        return speed.Clocks(trial, self._nursery, settings.baseline, stack, waiting)
+
     def prepare(self, device: str) -> None:
-        """Have a child ready for the next candidate: on a GPU opening the device is most of a short verification."""
-        if self._nursery is not None and device_of(device) == "cuda" and "cuda" not in self._waiting:
-            self._warm_up("cuda")
-            self._waiting["cuda"] = Contained(self._nursery, "cuda")
-            self._clock = self._clock or self._nursery.spawn("verifier.stopwatch:serve")
-            if self._known is None:
-                gpu_warmup.run_a_reference()
+        """Have children ready for the next candidate: on a GPU opening the device is most of a short verification."""
+        if self._ready is not None and device_of(device) == "cuda":
+            self._ready.prepare(reference=self._known is None)
 
-    def _warm_up(self, device: str) -> None:
-        """Let Triton build its GPU helpers once, for all children to come."""
-        if device == "cuda" and not self._warm and self._nursery is not None:
-            with self._nursery.spawn("verifier.gpu_warmup:serve") as child:
-                child.receive(LOAD_SECONDS["cuda"])
-            self._warm = True
-
-    def _load(self, trial: Trial, known: Known) -> Iterator[Check]:
-        kernel = trial.kernel
-        if known.literals:
-            kernel = literals.rewritten_kernel(kernel, known.literals, trial.problem.source)
-        request: Answer = {
-            "do": "load",
-            "device": trial.device,
-            "kernel": kernel,
-            "source": known.reference.problem.source,
-            "seed": known.reference.init_seed,
-        }
-        answer, _ = trial.ask(request)
-        trial.state, trial.scratch = answer["state"], str(answer["scratch"])
-        for missing in answer["missing"]:
-            trial.warn(missing)
-        yield Check(
-            "loads", "pass", "ModelNew is constructed" if self._nursery else "in this process, without protection"
-        )
-        yield parameters.check(trial)
-
-    def know(self, problem: Problem, device: str, seed: int | None) -> Known:
+    def know(self, problem: Problem, device: str, seed: int | None, precision: Precision = "exact") -> Known:
         """Load the problem, made small enough for the device, unless it is the last one."""
-        key = (problem.source, problem.entry, device, seed)
+        key = (problem.source, problem.entry, device, seed, precision)
         if self._known is None or self._known[0] != key:
             self._known = None  # free the last one first
             secret = seed if seed is not None else secrets.randbits(48)  # nobody can prepare answers for it
-            reference = Reference.open(problem, device, secret)
-            self._known = key, Known(problem, reference, reference.shrunk, dict(reference.literals), [])
+            reference = Reference.open(problem, device, secret, precision=precision)
+            self._known = key, Known(reference)
         return self._known[1]
 
 
@@ -212,38 +246,3 @@ def _require_triton() -> None:
 def device_name(device: str) -> str:
     """Return how the verdict names the device."""
     return "cpu (interpreter)" if device == "cpu" else torch.cuda.get_device_name()
-
-
-def _with_findings(verdict: Verdict, trial: Trial) -> Verdict:
-    passed = verdict.outcome == "pass"
-    return replace(
-        verdict,
-        warnings=tuple(trial.warnings),
-        in_triton=trial.in_triton if passed else (),
-        in_pytorch=trial.in_pytorch,
-        timing=trial.timing if passed else None,
-        accuracy=trial.accuracy,
-    )
-
-
-def _praise(verdict: Verdict) -> str:
-    where = "PyTorch's own result on every check"
-    return f"verified: matches {where}" + (f", with {len(verdict.warnings)} warnings" if verdict.warnings else "")
-
-
-def _row(code: str) -> str:
-    """Name the row of a failure."""
-    rows = {
-        "parses": ("no_code", "syntax_error"),
-        "loads": ("import_error", "no_modelnew"),
-        "parameters": ("state_mismatch",),
-        "in Triton": ("no_triton_kernel",),
-        "memory": ("out_of_bounds", "race", "illegal_access"),
-        "honest": ("cheat",),
-        "compiles": ("compile_error", "gpu_resources"),
-        "other sizes": ("wrong_for_other_sizes",),
-        "repeatable": ("nondeterministic",),
-        "inputs": ("input_mutation",),
-        "runs": ("runtime_error", "crash", "timeout", "memory_limit", "process_exit", "signature_mismatch"),
-    }
-    return next((row for row, codes in rows.items() if code in codes), "values")

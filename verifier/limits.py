@@ -16,9 +16,10 @@ class Limits:
     held: int = 1_000_000
     largest: int = 40_000
     produced: int = 1_000_000
-    rows: int = 512
-    products: int = 2**21
-    convolved: int = 2**22
+    rows: int = 1024
+    products: int = 2**23
+    convolved: int = 2**18
+    operations: int = 4_000
 
     def excess(self, found: Footprint) -> float:
         """Return by which factor the worst limit is exceeded; at most 1 means it fits."""
@@ -28,7 +29,8 @@ class Limits:
 
 COMFORTABLE = Limits()
 ACCEPTABLE = Limits(
-    held=30_000_000, largest=1_000_000, produced=60_000_000, rows=4096, products=2**26, convolved=2**33
+    held=150_000_000, largest=1_000_000, produced=30_000_000, rows=16_384, products=2**26, convolved=2**33,
+    operations=40_000,
 )
 """Beyond this a run takes many seconds even where PyTorch does most of the work."""
 
@@ -47,4 +49,6 @@ def limits_for(device: str) -> tuple[Limits, Limits]:
 
 def _on_gpu(elements: int) -> Limits:
     """Only memory counts where programs run side by side."""
-    return Limits(held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62)
+    return Limits(
+        held=elements, largest=elements, produced=2**62, rows=2**62, products=2**62, convolved=2**62, operations=2**62
+    )

@@ -42,13 +42,23 @@ def sites(source: str) -> list[Site]:
     return sorted(found, key=lambda site: (site.line, site.start))
 
 
-def rewritten(source: str, mapping: Mapping[int, int], *, given_only: bool = True) -> str:
-    """Return the text with integers replaced by value."""
+def of_inputs(source: str) -> set[Site]:
+    """Return the integers that only get_inputs uses: no constructor is given them."""
+    tree = ast.parse(source)
+    of_others = _reachable(source, tree, also=("get_init_inputs",))
+    first = {s.lineno for s in tree.body if not of_others & _defined(s) and "get_init_inputs" not in _defined(s)}
+    lines = {line for s in tree.body if s.lineno in first for line in range(s.lineno, (s.end_lineno or s.lineno) + 1)}
+    return {site for site in sites(source) if site.given and site.line in lines}
+
+
+def rewritten(source: str, mapping: Mapping[int | Site, int], *, given_only: bool = True) -> str:
+    """Return the text with integers replaced: by what is asked for a place, or else for its value."""
     lines = [line.encode() for line in source.split("\n")]
     for site in reversed(sites(source)):
-        if site.value in mapping and (site.given or not given_only):
+        new = mapping.get(site, mapping.get(site.value, site.value))
+        if new != site.value and (site.given or not given_only):
             line = lines[site.line - 1]
-            lines[site.line - 1] = line[: site.start] + str(mapping[site.value]).encode() + line[site.end :]
+            lines[site.line - 1] = line[: site.start] + str(new).encode() + line[site.end :]
     return b"\n".join(lines).decode()
 
 
@@ -90,8 +100,11 @@ def _local(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
     return symbol.is_local() or symbol.is_parameter() or symbol.is_free()
 
 
-def _reachable(source: str, tree: ast.Module) -> set[str]:
-    """Return the module-level names that a class uses, directly or through functions and other constants."""
+def _reachable(source: str, tree: ast.Module, also: tuple[str, ...] = ()) -> set[str]:
+    """Return the module-level names that a class uses, directly or through functions and other constants.
+
+    Or a function named in `also`.
+    """
     tables = symtable.symtable(source, "<pasted>", "exec").get_children()
     bodies = {table.get_name(): _globals(table) for table in tables}
     uses: dict[str, set[str]] = {}
@@ -102,7 +115,7 @@ def _reachable(source: str, tree: ast.Module) -> set[str]:
             head = statement.bases if isinstance(statement, ast.ClassDef) else [statement.args]
             parts = (n for part in [*head, *statement.decorator_list] for n in ast.walk(part))
             used = bodies.get(statement.name, set()).union(n.id for n in parts if isinstance(n, ast.Name))
-        if isinstance(statement, ast.ClassDef):
+        if isinstance(statement, ast.ClassDef) or _defined(statement) & set(also):
             waiting |= used
         for name in _defined(statement):
             uses.setdefault(name, set()).update(used)

@@ -72,6 +72,17 @@ class Nursery:
         assert self._forks is not None
         return self._forks[interpret].spawn(target, limits or Limits(), extra, env or {})
 
+    def ahead(self, modules: Sequence[str]) -> None:
+        """Have modules imported, where children are asked for without the interpreter, once there is time for it."""
+        self.start()
+        assert self._forks is not None
+        self._forks[0].tell({"op": "ahead", "modules": list(modules)})
+
+    def rest(self, *, is_resting: bool) -> None:
+        """Say whether there is time now: until the first child is asked for there is, after that only when said."""
+        if self._forks is not None:
+            self._forks[0].tell({"op": "rest", "is_resting": is_resting})
+
     def lend(self) -> tuple[socket.socket, socket.socket]:
         """Open two more control connections, for a child that spawns children itself."""
         self.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+TF32_ROUNDING = 2.0**-12  # half of it: only the operands of products are rounded, the noise is put on every step
 ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float64: 2.0**-53}
 
 RANDOM = frozenset(
@@ -43,10 +45,10 @@ class CannotWiden(Exception):
 class Widened(TorchDispatchMode):
     """Runs every operation in float64; random numbers are those the narrow dtype would have drawn."""
 
-    def __init__(self, narrow: torch.dtype, disturb_seed: int | None = None) -> None:
+    def __init__(self, narrow: torch.dtype, disturb_seed: int | None = None, rounding: float | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.narrow = narrow
-        self.rounding = ROUNDING.get(narrow, 2.0**-24)
+        self.rounding = rounding or ROUNDING.get(narrow, 2.0**-24)
         self.disturb_seed = disturb_seed
         self.generators: dict[torch.device, torch.Generator] = {}
 
@@ -120,11 +122,20 @@ def double_by_default() -> Iterator[None]:
         torch.set_default_dtype(kept)
 
 
-def run_wide(call: Callable[[], Any], narrow: torch.dtype, disturb: tuple[list[Tensor], int] | None = None) -> Any:
-    """Run `call` in float64; `disturb` gives the tensors and the seed for a run with rounding noise."""
-    mode = Widened(narrow, None if disturb is None else disturb[1])
+@dataclass(frozen=True)
+class Disturbance:
+    """Rounding noise for these tensors and every step, drawn from a seed; as large as the dtype's own, or another."""
+
+    tensors: list[Tensor]
+    seed: int
+    rounding: float | None = None
+
+
+def run_wide(call: Callable[[], Any], narrow: torch.dtype, disturb: Disturbance | None = None) -> Any:
+    """Run `call` in float64, with rounding noise where that is asked for."""
+    mode = Widened(narrow, disturb.seed, disturb.rounding) if disturb else Widened(narrow)
     with torch.no_grad():
-        for tensor in disturb[0] if disturb else []:
+        for tensor in disturb.tensors if disturb else []:
             mode.disturb(tensor)
         with double_by_default(), mode:
             return call()

@@ -7,7 +7,11 @@ import math
 import torch
 from torch import Tensor
 
+from verifier.relations import near, period, relation
 from verifier.tolerance import Truth, widen
+
+MOST = 0.8
+"""Share of wrong elements from which on the whole result is looked at; below it, where they are says more."""
 
 
 def where(wrong: Tensor, known: Truth, got: Tensor, given: tuple[Tensor, ...] = ()) -> str:
@@ -23,7 +27,9 @@ def where(wrong: Tensor, known: Truth, got: Tensor, given: tuple[Tensor, ...] = 
 def _share(count: int, total: int) -> str:
     if count == total:
         return f"all {total}"
-    return f"{count} of {total}" if total < 1000 else f"{count} of {total} ({100 * count / total:.2g} %)"
+    percent = 100 * count / total
+    text = f"{percent:.2g}" if percent < 10 else f"{min(percent, 99):.0f}"
+    return f"{count} of {total}" if total < 1000 else f"{count} of {total} ({text} %)"
 
 
 def _example(place: int, known: Truth, got: Tensor) -> str:
@@ -50,7 +56,7 @@ def pattern(wrong: Tensor, known: Truth, got: Tensor, given: tuple[Tensor, ...] 
     whole = _of_value(want, have, wrong)
     if whole:
         return whole
-    place = _of_place(wrong) or _of_input(wrong, given)
+    place = _of_place(wrong) or period(wrong) or _of_input(wrong, given)
     unwritten = "all of them zero" if bool((have[wrong] == 0).all()) else ""
     return ", ".join(filter(None, (place, unwritten)))
 
@@ -61,7 +67,9 @@ def _of_place(wrong: Tensor) -> str:
         return ""
     start = int(flat.nonzero()[0, 0])
     if start > flat.numel() // 50 and bool(flat[start:].float().mean() > 0.9):
-        return f"only the tail: everything right before element {start} of {flat.numel()}"
+        row, rest = divmod(start, wrong.shape[-1])
+        place = f", from row {row} on" if wrong.dim() > 1 and not rest else ""
+        return f"only the tail: everything right before element {start} of {flat.numel()}{place}"
     for dim, size in enumerate(wrong.shape):
         if size < 2:
             continue
@@ -90,7 +98,7 @@ def _of_value(want: Tensor, have: Tensor, wrong: Tensor) -> str:
         return "the output is all zeros"
     if have.numel() > 1 and bool((have == have.reshape(-1)[0]).all()):
         return "every element has the same value"
-    if _near(have, -want, finite):
+    if bool(finite.all()) and near(have, -want):
         return "the sign is flipped"
     ratio = _ratio(want, have, finite)
     if ratio is not None and abs(ratio - 1) > 1e-4:
@@ -98,13 +106,7 @@ def _of_value(want: Tensor, have: Tensor, wrong: Tensor) -> str:
     offset = _offset(want, have, finite)
     if offset is not None:
         return f"off by a constant {offset:.6g} (a missing bias?)"
-    if want.dim() >= 2 and want.shape[-1] == want.shape[-2] and _near(have.transpose(-1, -2), want, finite):
-        return "the last two dimensions are transposed"
-    return ""
-
-
-def _near(have: Tensor, want: Tensor, finite: Tensor) -> bool:
-    return bool(finite.all()) and bool(((have - want).abs() <= 1e-4 * (want.abs() + want.abs().mean())).all())
+    return relation(want, have) if float(wrong.double().mean()) > MOST else ""
 
 
 def _ratio(want: Tensor, have: Tensor, finite: Tensor) -> float | None:
@@ -129,6 +131,8 @@ def _of_input(wrong: Tensor, given: tuple[Tensor, ...]) -> str:
             continue
         value = value.to(wrong.device)
         for words, holds in (("< 0", value < 0), ("> 0", value > 0), ("== 0", value == 0)):
+            if bool(holds.all()):
+                continue  # it holds everywhere, so it says nothing
             if bool((wrong <= holds).all()) and float(wrong.sum()) >= 0.5 * float(holds.sum()):
                 return f"only where input {number} {words}"
         low_right, high_right = float(value[~wrong].abs().max()), float(value[wrong].abs().min())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -78,20 +77,3 @@ def counted_flops(call: Callable[..., Any], *inputs: Any) -> int:
     with FlopCounterMode(display=False) as counter:
         call(*inputs)
     return int(counter.get_total_flops())
-
-
-def power_state(run: Callable[..., Any] = subprocess.run) -> str:
-    """Return what slowed the GPU's clock while it was measured, "" when nothing did or nobody can tell."""
-    query = ["clocks.sm", "clocks.max.sm", "clocks_event_reasons.sw_power_cap", "clocks_event_reasons.hw_slowdown"]
-    command = ["nvidia-smi", f"--query-gpu={','.join(query)}", "--format=csv,noheader,nounits"]
-    try:
-        answer = run(command, capture_output=True, text=True, timeout=3, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return ""
-    fields = [part.strip() for part in answer.split(",")]
-    if len(fields) != len(query):
-        return ""
-    reasons = [
-        text for text, state in zip(("power limit", "hardware slowdown"), fields[2:], strict=True) if state == "Active"
-    ]
-    return f"GPU at {fields[0]} of {fields[1]} MHz ({', '.join(reasons)})" if reasons else ""

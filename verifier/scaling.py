@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 SMALLEST = 16  # integers below are counts (heads, kernel sizes, layers), not sizes
+CLOSE = 4
 CAPS = (65536, 16384, 8192, 4096, 2048, 1024, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4)
 
 
@@ -12,11 +13,11 @@ def ways(values: list[int], cap: int) -> Iterator[dict[int, int]]:
     """Yield maps of the values that exceed a cap, best first.
 
     First every size stays different from the others (equal ones would hide a transposition), then plain halving,
-    then all sizes by the same power of two (one may have to be the double of another).
+    then sizes that are small multiples of each other by the same power of two, then all of them.
     """
     plain = {value: under(value, cap) for value in values}
     seen = []
-    for way in (_different(plain), plain, _together(values, cap)):
+    for way in (_different(plain), plain, _in_ratio(values, cap), together(values, cap)):
         changed = {old: new for old, new in way.items() if old != new}
         if changed and changed not in seen:
             seen.append(changed)
@@ -50,16 +51,29 @@ def _different(plain: dict[int, int]) -> dict[int, int]:
     return result
 
 
-def _together(values: list[int], cap: int) -> dict[int, int]:
+def _in_ratio(values: list[int], cap: int) -> dict[int, int]:
+    """Halve the members of each chain of small multiples together: four blocks of 64 stay four blocks."""
+    chains: list[list[int]] = []
+    for value in sorted(values):
+        last = chains[-1][-1] if chains else value
+        if chains and value % last == 0 and value // last <= CLOSE:
+            chains[-1].append(value)
+        else:
+            chains.append([value])
+    return {old: new for chain in chains for old, new in together(chain, cap, floor=2).items()}
+
+
+def together(values: list[int], cap: int, floor: int = CAPS[-1]) -> dict[int, int]:
+    """Halve all values as often, until the largest is under the cap."""
     halvings = 0
     while max(values) >> halvings > cap:
         halvings += 1
-    return {value: _halved(value, halvings) for value in values}
+    return {value: _halved(value, halvings, floor) for value in values}
 
 
-def _halved(value: int, halvings: int) -> int:
-    while halvings > 0 and value % 2 == 0 and value // 2 >= CAPS[-1]:
+def _halved(value: int, halvings: int, floor: int) -> int:
+    while halvings > 0 and value % 2 == 0 and value // 2 >= floor:
         value, halvings = value // 2, halvings - 1
     if halvings > 0 and value > SMALLEST:
-        value = max(CAPS[-1], value >> halvings) | 1
+        value = max(floor, value >> halvings) | 1
     return value

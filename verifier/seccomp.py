@@ -28,6 +28,9 @@ class _Machine:
 _X86_64 = _Machine(
     0xC000003E,
     {
+        "setitimer": 38,
+        "alarm": 37,
+        "timer_create": 222,
         "socket": 41,
         "clone": 56,
         "fork": 57,
@@ -63,6 +66,8 @@ _X86_64 = _Machine(
 _AARCH64 = _Machine(
     0xC00000B7,
     {
+        "setitimer": 103,
+        "timer_create": 107,
         "socket": 198,
         "clone": 220,
         "execve": 221,
@@ -105,6 +110,7 @@ _EVERYWHERE = {
 }
 _CLONE3 = 435
 _PROGRAMS = {"execve", "execveat", "fork", "vfork", "clone", "clone3"}
+_TIMERS = {"setitimer", "alarm", "timer_create"}  # a handler of the candidate's could run after forward has returned
 
 
 def install(libc: ctypes.CDLL, allow_programs: bool = False) -> bool:
@@ -123,7 +129,7 @@ def _program(machine: _Machine, own: int, allow_programs: bool) -> list[bytes]:
     if machine is _X86_64:
         code += [_op(_JUMP_SET, 0x40000000, 0, 1), _op(_RETURN, _REFUSE)]  # the x32 twins of every call
     for name, number in {**machine.calls, **_EVERYWHERE}.items():
-        if not (allow_programs and name in _PROGRAMS):
+        if not (allow_programs and name in _PROGRAMS | _TIMERS):  # ptxas may use timers of its own
             code += _rule(name, number, own)
     if not allow_programs:
         code += _when(_CLONE3, [_op(_RETURN, _NO_SUCH_CALL)])  # its flags are in memory; libc falls back to clone

@@ -1,6 +1,7 @@
 """Times eager, torch.compile and the kernel side by side on a GPU, in a child of their own.
 
-The kernel was verified elsewhere; samples of what it returns while it is timed go back to be compared.
+The problem comes first and is made ready while the kernel is still being verified elsewhere. Samples of what the
+kernel returns while it is timed go back to be compared.
 """
 
 from __future__ import annotations
@@ -14,81 +15,145 @@ from typing import Any
 
 import torch
 
-from verifier import cases, roofline, sandbox, timing
+from verifier import cases, power, roofline, sandbox, timing
 from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices, warm_up
-from verifier.loading import Refused, build, load_kernel
+from verifier.checksums import Checksums, checksums
+from verifier.errors import one_line
+from verifier.loading import Refused, build, load_kernel, refusal
 from verifier.tree import flatten
 from verifier.wire import Channel
 
 POOL = 3
 SAMPLED = 4096
-_PROGRAMS = ("any",)  # torch.compile and Triton start compilers; what they may write is still only the scratch folder
+_PROGRAMS = ("any",)  # Triton starts ptxas; what that may write is still only the scratch folder
 
 
 def serve(channel: Channel) -> None:
-    """Answer one request: first eager against the kernel, then torch.compile against the kernel."""
+    """Measure eager and a kernel: two requests, the problem (made ready) and then the kernel (timed beside it)."""
+    _serve(channel, compiling=False)
+
+
+def serve_compiling(channel: Channel) -> None:
+    """Measure torch.compile too: it is given the module, and compiles, when the problem comes."""
+    _serve(channel, compiling=True)
+
+
+def _serve(channel: Channel, compiling: bool) -> None:
     warm_up()
-    request = channel.receive()
-    if request is None:
-        return
+    rehearse(compiling)
+    meter = power.open_power(str(torch.cuda.get_device_properties(0).uuid))
     try:
-        try:
-            race = _Race(request)
-        except torch.OutOfMemoryError:
-            channel.send({"ok": False, "too_large": True})
+        if (request := channel.receive()) is None:
             return
-        channel.send(race.first())
-        if request["baseline"] in ("compile", "both"):
-            channel.send(race.compiled())
+        try:
+            rivals = Rivals(request, compiling)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # the module's own doing, or torch.compile's: nothing to hold against a kernel
+            channel.send({"ok": False, "unmeasured": one_line(error)})
+            return
+        channel.send({"ok": True})
+        if (request := channel.receive()) is None:
+            return
+        channel.send(Race(rivals, request, meter).run(request["budget"]))
+    except torch.OutOfMemoryError:
+        channel.send({"ok": False, "too_large": True})
     except Refused as refused:
         channel.send({"ok": False, **refused.described()})
 
 
-def _copy_if_new(source: str, target: str) -> None:
-    """Copy a file, unless there is one: a library that is loaded must not be written over."""
-    if not os.path.exists(target):
-        shutil.copy2(source, target)
+def rehearse(compiling: bool) -> None:
+    """Do once what every problem needs, while nobody waits: modules and GPU kernels are loaded at their first use."""
+    values = torch.randn(64, 64, device="cuda")
+    sample(values), checksums(values)
+    roofline.counted_flops(lambda: values @ values)
+    clock = timing.CudaClock()
+    clock.flush()
+    clock.time(torch.clone, [values])
+    if compiling:
+        compiled(torch.nn.GELU())(values)
 
 
-class _Race:
-    """Both modules with the same parameters, and fresh inputs for every call."""
+def compiled(module: torch.nn.Module) -> Any:
+    """Hand a module to torch.compile, which compiles at the first call and in this process."""
+    import torch._inductor.config as inductor
 
-    def __init__(self, request: dict[str, Any]) -> None:
-        scratch = Path(os.path.realpath(os.getcwd()))
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
-        for name in ("triton", "inductor"):
-            (scratch / name).mkdir(exist_ok=True)
-        with contextlib.suppress(OSError):  # a shortcut: without it the kernel is compiled once more
-            shutil.copytree(request["compiled"], scratch / "triton", dirs_exist_ok=True, copy_function=_copy_if_new)
-        (scratch / KERNEL_FILE).write_text(request["kernel"], encoding="utf-8")
-        (scratch / PROBLEM_FILE).write_text(request["source"], encoding="utf-8")
-        sandbox.confine(str(scratch), devices("cuda"), _PROGRAMS)
-        self.request, self.samples = request, []  # type: tuple[dict[str, Any], list[list[float]]]
-        self.problem = cases.load(request["source"], scratch / PROBLEM_FILE)
-        self.eager = cases.construct(self.problem, request["entry"], request["seed"], "cuda")
+    inductor.compile_threads = 1
+    return torch.compile(module)
+
+
+class Rivals:
+    """What a kernel is measured against, its inputs, and what these allow: nothing of the candidate's is here yet.
+
+    What torch.compile makes stays in the folder `caches`, where it is found again for the next candidate.
+    """
+
+    def __init__(self, request: dict[str, Any], compiling: bool) -> None:
+        self.scratch = Path(os.path.realpath(os.getcwd()))
+        self.init_seed, self.case = request["seed"], cases.Case(**request["case"])
+        self.problem = cases.load(request["source"], self.scratch / PROBLEM_FILE)
+        self.eager = cases.construct(self.problem, request["entry"], self.init_seed, "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
-        self.case = cases.Case(**request["case"])
-        self.pool = [self._inputs(number) for number in range(POOL)]
-        self.expected = self._eager_sample()  # before the candidate can touch anything in this process
-        self.clock = timing.CudaClock()  # made before the candidate is loaded: it keeps the real events
-        module = load_kernel(scratch / KERNEL_FILE)
-        self.kernel = build(module, self.problem, request["seed"], str(scratch / KERNEL_FILE), "cuda")
-        self.kernel.load_state_dict(self.eager.state_dict())
+        self.models: dict[str, torch.nn.Module] = {"eager": self.eager}
+        self._measure_up()
+        if compiling:
+            self._compile(request["caches"])
 
-    def _inputs(self, number: int) -> tuple[list[Any], dict[str, Any]]:
+    def inputs(self, number: int) -> tuple[list[Any], dict[str, Any]]:
+        """Draw inputs; those with number 0 are the given ones."""
         seed = self.case.seed if number == 0 else cases.derive(self.case.seed, "timed", number)
         return cases.build_inputs(self.problem, cases.Case(seed), "cuda")
 
-    def _eager_sample(self) -> list[float]:
-        args, kwargs = self._fresh(0)
+    def _measure_up(self) -> None:
+        """Keep a sample of the right result, and count what must at least be moved and computed."""
+        args, kwargs = self.inputs(0)
         with torch.no_grad():
-            return sample(self.eager(*args, **kwargs))
+            outputs = self.eager(*args, **kwargs)
+            self.expected, self.sums = sample(outputs), checksums(outputs)
+            written = flatten(outputs).tensors
+            tensors = [*flatten((args, kwargs)).tensors, *self.eager.parameters()]
+            floats = [t.dtype for t in tensors if t.is_floating_point()]
+            self.bounds = {
+                "moved": roofline.bytes_once([*tensors, *written]),
+                "written": roofline.bytes_once(written),
+                "precision": str(floats[0] if floats else torch.float32).removeprefix("torch."),
+            }
+            del outputs, written
+            args, kwargs = self.inputs(0)
+            self.bounds["flops"] = roofline.counted_flops(lambda: self.eager(*args, **kwargs))
 
-    def _fresh(self, number: int) -> tuple[list[Any], dict[str, Any]]:
-        args, kwargs = cases.clone(self.pool[number % POOL])
-        return args, kwargs
+    def _compile(self, caches: str) -> None:
+        own = os.environ["TRITON_CACHE_DIR"]
+        os.environ.update(TORCHINDUCTOR_CACHE_DIR=f"{caches}/inductor", TRITON_CACHE_DIR=f"{caches}/triton")
+        model = compiled(self.eager)
+        args, kwargs = self.inputs(0)
+        with torch.no_grad():
+            model(*args, **kwargs)
+        torch.cuda.synchronize()
+        os.environ["TRITON_CACHE_DIR"] = own
+        self.models["compile"] = model
 
-    def _measure(self, rivals: dict[str, torch.nn.Module], budget: float) -> timing.Samples:
+
+class Race:
+    """The rivals and the kernel with the same parameters, and fresh inputs for every call."""
+
+    def __init__(self, rivals: Rivals, request: dict[str, Any], meter: power.Power | None) -> None:
+        self.rivals, self.meter = rivals, meter
+        self.samples: list[list[float]] = []
+        self.sums: Checksums | None = None
+        self.pool = [rivals.inputs(number) for number in range(POOL)]
+        self.clock = timing.CudaClock()  # made before the candidate is loaded: it keeps the real events
+        self.file = str(rivals.scratch / KERNEL_FILE)
+        take_over(Path(request["compiled"]), rivals.scratch / "triton")
+        sandbox.confine(str(rivals.scratch), devices("cuda"), _PROGRAMS)  # from here on the candidate acts
+        Path(self.file).write_text(request["kernel"], encoding="utf-8")
+        module = load_kernel(Path(self.file))
+        self.kernel = build(module, rivals.problem, rivals.init_seed, self.file, "cuda")
+        self.kernel.load_state_dict(rivals.eager.state_dict())
+
+    def run(self, budget: float) -> dict[str, Any]:
+        """Measure everybody in one run of `budget` seconds."""
+
         def caller(model: torch.nn.Module) -> Callable[..., Any]:
             def call(args: list[Any], kwargs: dict[str, Any]) -> Any:
                 with torch.no_grad():
@@ -96,50 +161,51 @@ class _Race:
 
             return call
 
-        return timing.measure(
-            {name: caller(model) for name, model in rivals.items()}, self._fresh, budget_s=budget, clock=self.clock,
-            check=self._sample,
-        )  # fmt: skip
+        contestants = {name: caller(model) for name, model in self.rivals.models.items()}
+        contestants["kernel"] = self._kernel
+        samples = timing.measure(contestants, self._fresh, budget_s=budget, clock=self.clock, check=self._look)
+        return {
+            "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples,
+            "expected": self.rivals.expected, "sums": self.sums, "expected_sums": self.rivals.sums,
+            "power": self.meter.words() if self.meter else "", **self.rivals.bounds,
+        }  # fmt: skip
 
-    def _sample(self, name: str, inputs: Any, output: Any) -> None:
+    def _kernel(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            with torch.no_grad():
+                return self.kernel(*args, **kwargs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            raise refusal(error, self.file, "running the kernel") from error
+
+    def _fresh(self, number: int) -> tuple[list[Any], dict[str, Any]]:
+        args, kwargs = cases.clone(self.pool[number % POOL])
+        return args, kwargs
+
+    def _look(self, name: str, inputs: Any, output: Any) -> None:
         """Keep a sample of what the kernel returned for the first inputs while it was timed."""
+        if self.meter:
+            self.meter.look()
         if name == "kernel" and len(self.samples) < 8 and self._is_first(inputs):
             self.samples.append(sample(output))
+            self.sums = self.sums or checksums(output)
 
     def _is_first(self, inputs: Any) -> bool:
         pairs = zip(flatten(inputs).tensors, flatten(self.pool[0]).tensors, strict=True)
         return all(torch.equal(one, other) for one, other in pairs)
 
-    def first(self) -> dict[str, Any]:
-        """Measure eager and the kernel, and what the device would allow."""
-        samples = self._measure({"eager": self.eager, "kernel": self.kernel}, self.request["budget"])
-        args, kwargs = self._fresh(0)
-        with torch.no_grad():
-            outputs = self.eager(*args, **kwargs)
-            args, kwargs = self._fresh(0)
-            flops = roofline.counted_flops(lambda: self.eager(*args, **kwargs))
-        tensors = [*flatten((args, kwargs)).tensors, *self.eager.parameters()]
-        moved = roofline.bytes_once([*tensors, *flatten(outputs).tensors])
-        floats = [t.dtype for t in tensors if t.is_floating_point()]
-        return {
-            "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples,
-            "expected": self.expected, "moved": moved, "flops": flops,
-            "written": roofline.bytes_once(flatten(outputs).tensors),
-            "precision": str(floats[0] if floats else torch.float32).removeprefix("torch."),
-            "power": roofline.power_state(),
-        }  # fmt: skip
 
-    def compiled(self) -> dict[str, Any]:
-        """Measure torch.compile beside the kernel."""
-        import torch._inductor.config as inductor
+def take_over(theirs: Path, ours: Path) -> None:
+    """Copy what was compiled elsewhere: a shortcut, without which it is compiled once more."""
+    with contextlib.suppress(OSError):
+        shutil.copytree(theirs, ours, dirs_exist_ok=True, copy_function=_copy_if_new)
 
-        inductor.compile_threads = 1  # no helper processes
-        try:
-            model: Any = torch.compile(self.eager)
-            samples = self._measure({"compile": model, "kernel": self.kernel}, self.request["budget"])
-        except Exception as error:  # torch.compile cannot do every module: that is an answer
-            return {"ok": True, "failed": f"{type(error).__name__}"}
-        return {"ok": True, "times": samples.times, "late": samples.late_ms}
+
+def _copy_if_new(source: str, target: str) -> None:
+    """Copy a file, unless there is one: a library that is loaded must not be written over."""
+    if not os.path.exists(target):
+        shutil.copy2(source, target)
 
 
 def sample(output: Any) -> list[float]:

@@ -9,8 +9,10 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy
 
 from verifier.verdict import Timing
 
@@ -114,11 +116,6 @@ def summarise(samples: Samples, roofline: float | None = None) -> Timing:
     )
 
 
-def with_compile(timing: Timing, samples: Samples) -> Timing:
-    """Add torch.compile from a later run beside the kernel, scaled to the first run by the kernel's own median."""
-    return replace(timing, compile_ms=timing.kernel_ms * samples.median("compile") / samples.median("kernel"))
-
-
 def went_on(samples: Samples, name: str) -> str | None:
     """Say so when a contestant's work did not end with the stream it was timed on: its time is not its time."""
     late = samples.late_ms.get(name, 0.0)
@@ -129,17 +126,13 @@ def went_on(samples: Samples, name: str) -> str | None:
 
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % interval of median(over) / median(under), resampling whole rounds; all of the range when few."""
-    pairs = list(zip(over, under, strict=True))
-    if len(pairs) < FEWEST:
-        ratios = [a / b for a, b in pairs]
-        return min(ratios), max(ratios)
-    dice = random.Random(1)
-    ratios = []
-    for _ in range(_RESAMPLES):
-        chosen = dice.choices(pairs, k=len(pairs))
-        ratios.append(statistics.median(a for a, _ in chosen) / statistics.median(b for _, b in chosen))
-    ratios.sort()
-    return ratios[int(0.025 * _RESAMPLES)], ratios[int(0.975 * _RESAMPLES) - 1]
+    above, below = numpy.asarray(over), numpy.asarray(under)
+    if len(above) < FEWEST:
+        return float((above / below).min()), float((above / below).max())
+    rounds = numpy.random.default_rng(1).integers(len(above), size=(_RESAMPLES, len(above)))
+    ratios = numpy.median(above[rounds], axis=1) / numpy.median(below[rounds], axis=1)
+    low, high = numpy.quantile(ratios, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def comparison(timing: Timing) -> str:
@@ -164,6 +157,11 @@ def in_words(timing: Timing) -> str:
     return f"{timing.speedup:.2f}x faster than eager, ±{max(spread, 0.01):.0%}".replace("%", " %")
 
 
+LEAD_MS = 0.5
+"""The device is kept busy this long before a call: queuing it takes the host some 60 microseconds a kernel, and how
+long exactly depends on what else that host does. What takes longer to queue than to compute is measured as that."""
+
+
 class CudaClock:
     """CUDA events around one call, behind a flush of the L2 cache; keeps its own references to what it needs."""
 
@@ -174,10 +172,14 @@ class CudaClock:
         self._synchronize: Any = torch.cuda.synchronize
         level2: int = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0)
         self._buffer = torch.empty(max(2 * level2, 256 << 20), dtype=torch.uint8, device="cuda")
+        self._buffer.zero_()
+        once, _, _ = self.time(self._buffer.zero_, ())
+        self._flushes = max(1, min(64, round(LEAD_MS / once)))
 
     def flush(self) -> None:
-        """Overwrite a buffer of twice the L2 cache; it also keeps the device busy while the call is being queued."""
-        self._buffer.zero_()
+        """Overwrite a buffer of twice the L2 cache, for as long as the host takes to queue what is timed next."""
+        for _ in range(self._flushes):
+            self._buffer.zero_()
 
     def time(self, call: Call, inputs: Sequence[Any]) -> tuple[float, float, Any]:
         """Time one call by events on the current stream, and how long other streams went on after it."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+Precision = Literal["exact", "fast"]
+"""How exact a kernel must be: as PyTorch is, or float32 only as TF32 is (ten bits of mantissa, float16's)."""
+
 RELATIVE = {torch.float64: 1e-11, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
+TF32_RELATIVE = 5e-4
 COARSEST = 0.15  # eight-bit floats: half a step of three mantissa bits, and accumulation
 PIECE = 2**24  # elements judged at once: a 13 GB output must not need five more copies in float64
 
@@ -20,7 +25,8 @@ class Truth:
     `eager` is PyTorch's own answer, `oracle` the float64 one (the same numbers when there is none), `probe` a
     float64 run in which every step was disturbed by one rounding: how far an honest kernel may drift.
     `lines` holds the rms of eager's and the probe's errors along each dimension. `untouched` is a tensor that
-    must come back bit for bit.
+    must come back bit for bit. `relative` is the share of a value that its dtype, or less precision where that is
+    accepted, may cost.
     """
 
     eager: Tensor
@@ -29,6 +35,7 @@ class Truth:
     scale: float
     lines: tuple[Tensor, ...]
     untouched: bool = False
+    relative: float = 0.0
 
     @property
     def exact(self) -> bool:
@@ -41,7 +48,9 @@ def untouched(tensor: Tensor) -> Truth:
     return Truth(tensor.detach(), tensor.detach(), None, 1.0, (), untouched=True)
 
 
-def truth(eager: Tensor, oracle: Tensor | None = None, probes: Sequence[Tensor] = ()) -> Truth:
+def truth(
+    eager: Tensor, oracle: Tensor | None = None, probes: Sequence[Tensor] = (), precision: Precision = "exact"
+) -> Truth:
     """Build the truth for one tensor from eager's answer, the oracle's and those of disturbed runs."""
     eager = eager.detach()
     probes = [probe.detach() for probe in probes if probe.shape == eager.shape]
@@ -55,8 +64,14 @@ def truth(eager: Tensor, oracle: Tensor | None = None, probes: Sequence[Tensor] 
     for other in map(widen, probes):  # keep whichever went farther
         probe = other if probe is None else torch.where((other - oracle).abs() > (probe - oracle).abs(), other, probe)
     scale = _scale(oracle if eager.dtype == torch.float64 else widen(eager))
-    partial = Truth(eager, oracle, probe, scale, ())
-    return Truth(eager, oracle, probe, scale, _lines(partial))
+    partial = Truth(eager, oracle, probe, scale, (), relative=_relative(eager.dtype, precision))
+    return replace(partial, lines=_lines(partial))
+
+
+def _relative(dtype: torch.dtype, precision: Precision) -> float:
+    if precision == "fast" and _real(dtype) == torch.float32:
+        return TF32_RELATIVE
+    return RELATIVE.get(_real(dtype), COARSEST)
 
 
 def _unrelated(eager: Tensor, oracle: Tensor, probes: Sequence[Tensor]) -> bool:
@@ -99,7 +114,7 @@ OWN_ERRORS, LINE_ERRORS = 6, 8
 def allowed(known: Truth, rows: slice) -> Tensor:
     """Return how far each element of some rows may be from the interval between eager and the oracle."""
     dtype = known.eager.dtype
-    relative = RELATIVE.get(_real(dtype), COARSEST)
+    relative = known.relative
     floor = float(torch.finfo(dtype).tiny) if dtype not in (torch.float16,) else 2.0**-23
     error = _error(known, rows)
     result = relative * part(known.oracle, rows).abs() + (relative / 2 * known.scale + floor) + OWN_ERRORS * error

@@ -17,6 +17,8 @@ from verifier.truth import Reference
 from verifier.verdict import Accuracy, Timing
 
 Answer = dict[str, Any]
+PATIENCE = 3.0
+"""Times the first call's seconds that a later one may take: other programs want the processor, too."""
 
 
 class Failed(Exception):
@@ -81,7 +83,9 @@ class Trial:
     warnings: list[str] = field(default_factory=list)
     state: Answer = field(default_factory=dict)
     scratch: str = ""  # the candidate's own folder: what was compiled there need not be compiled again for the clock
+    guarded: bool = True  # on a GPU: tensors lie between guard bands
     first: Call | None = None
+    first_seconds: float = 0.0  # what that call took
     in_triton: tuple[str, ...] = ()
     in_pytorch: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
@@ -111,11 +115,11 @@ class Trial:
         outputs, inputs, state = parts
         return Call(answer, outputs, inputs, state, tuple(blobs))
 
-    def ask(self, message: Answer, blobs: Sequence[Any] = ()) -> tuple[Answer, list[bytes]]:
-        """Ask the candidate's process, and look at what it did besides answering."""
+    def ask(self, message: Answer, blobs: Sequence[Any] = (), calls: int = 1) -> tuple[Answer, list[bytes]]:
+        """Ask the candidate's process, and look at what it did besides answering; there is time for so many calls."""
         from verifier.checks import conduct
 
-        answer, got = self.process.ask(message, blobs, self.seconds)
+        answer, got = self.process.ask(message, blobs, self.seconds + (calls - 1) * PATIENCE * self.first_seconds)
         conduct.check(self, answer)
         if not answer.get("ok"):
             code, text = str(answer.get("code", "runtime_error")), str(answer.get("message", ""))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +13,9 @@ from torch import Tensor
 
 from verifier.tree import flatten, map_tensors
 
-MAX_DRAWS = 3  # a dimension grows at most to four times its size
+MAX_DRAWS = 64  # calls of get_inputs; a dimension that grows farther meets the same values again
+MANY = 2100  # elements that take more than two blocks of a usual size
+LONG = 8200  # elements of a row that no usual block holds
 
 
 def revalue(values: str, inputs: Any, seed: int) -> Any:
@@ -56,7 +60,15 @@ VALUES: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
     "tiny": lambda x, _: x * 1e-3,
     "ties": lambda x, _: torch.round(x * 4) / 4,
     "special": _special,
+    "corners": lambda x, _: _with_corners(x),
 }
+
+
+def _with_corners(tensor: Tensor) -> Tensor:
+    """Put fixed values first and last, where a fingerprint of the inputs would look."""
+    flat = tensor.reshape(-1).clone()
+    flat[0], flat[-1] = 0.4873, 0.2519  # no value that other cases have
+    return flat.reshape(tensor.shape)
 
 
 @dataclass(frozen=True)
@@ -86,53 +98,109 @@ class Resize:
 
 def resize(sizes: str, inputs: Any, more: Iterator[Any]) -> Any:
     """Change sizes; new elements come from further draws of get_inputs, so that indices stay in range."""
-    rule = Resize.parse(sizes)
+    for text in sizes.split(";"):
+        rule = Resize.parse(text)
+        if rule.times == 0:  # nothing new is needed: the same part of every draw
+            inputs, more = _joined(rule, inputs, []), map(partial(_joined, rule, draws=[]), more)
+            continue
+        shapes = [tensor.shape for tensor in flatten(inputs).tensors]
+        most = max(-(-rule.size(shapes[t][a]) // shapes[t][a]) for t, a in rule.places)
+        draws = [list(flatten(next(more)).tensors) for _ in range(min(most - 1, MAX_DRAWS))]
+        inputs = _joined(rule, inputs, [draws[n % MAX_DRAWS] for n in range(most - 1)])
+    return inputs
+
+
+def _joined(rule: Resize, inputs: Any, draws: list[list[Tensor]]) -> Any:
+    """Apply one rule to all tensors of a nested value, with other draws of them to go on with."""
     axes: dict[int, list[int]] = {}
     for number, axis in rule.places:
         axes.setdefault(number, []).append(axis)
-    tensors = list(flatten(inputs).tensors)
-    most = max(-(-rule.size(tensors[t].shape[a]) // tensors[t].shape[a]) for t, a in rule.places)
-    draws = [tensors] + [list(flatten(next(more)).tensors) for _ in range(most - 1)]
-    counter = iter(range(len(tensors)))
+    counter = iter(range(len(flatten(inputs).tensors)))
 
     def resized(tensor: Tensor) -> Tensor:
         number = next(counter)
-        return _resized(tensor, [draw[number] for draw in draws], axes.get(number, []), rule)
+        return _resized(tensor, [tensor, *(draw[number] for draw in draws)], axes.get(number, []), rule)
 
     return map_tensors(resized, inputs)
 
 
 def _resized(tensor: Tensor, draws: list[Tensor], axes: list[int], rule: Resize) -> Tensor:
-    for axis in axes:
+    for left, axis in reversed(list(enumerate(reversed(axes)))):
         size = rule.size(tensor.shape[axis])
         longer = [draw if draw.shape == draws[0].shape else draws[0] for draw in draws]
-        turns = [torch.cat(longer[i:] + longer[:i], axis) for i in range(len(longer))]
+        wanted = range(len(longer) if left else 1)  # another axis needs as many long ones
+        turns = [torch.cat(longer[i:] + longer[:i], axis) for i in wanted]
         draws = [turn.narrow(axis, 0, size).contiguous() for turn in turns]
         tensor = draws[0]
     return tensor
 
 
-def size_rules(shapes: list[tuple[int, ...]]) -> list[tuple[str, list[Resize]]]:
+_ODD = (1, 1)
+_KINDS: tuple[tuple[str, int, tuple[int, int]], ...] = (
+    ("one row", 0, (0, 1)),
+    ("odd", 0, _ODD),
+    ("longer rows", -1, (2, 3)),  # beyond a block that just holds the given ones; odd, too
+    ("larger", 0, (2, 3)),
+    ("larger within", -2, (2, 3)),  # a sequence, an image's height
+)
+"""What is changed, along which axis, and how: size -> times * size + plus."""
+
+
+def _others(axis: int) -> int:
+    """Count the dimensions a tensor must have besides this one, so that it is not another kind's."""
+    return {0: 0, -1: 1, -2: 2}[axis]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to change sizes: rules one after another, in the form kept in a Case, and in words."""
+
+    sizes: str
+    words: str
+
+
+def size_rules(shapes: list[tuple[int, ...]], *, long: bool = True) -> list[list[Way]]:
     """List what may be tried, most telling first: each kind of change with its ways to group the dimensions.
 
     The first way that the reference accepts is used: a batch that all inputs share, every dimension of
-    that size, then a single tensor's.
+    that size, then a single tensor's. With `long`, a single row is a very long one where that can be: not in
+    products, where a row is a loop over tiles.
     """
     wanted = []
-    for kind, axis, plan in (("one row", 0, (0, 1)), ("odd", 0, None), ("odd last", -1, None), ("larger", 0, (2, 3))):
-        lead = next((s for s in shapes if len(s) > (1 if axis else 0)), None)
-        if lead is None or lead[axis] == 0 or (kind == "one row" and lead[axis] == 1):
+    for kind, axis, (times, plus) in _KINDS:
+        lead = next((s for s in shapes if len(s) > _others(axis)), None)
+        if lead is None or 0 in lead or (kind == "one row" and lead[axis] == 1):
             continue
-        times, plus = plan or (1, 1 if lead[axis] % 2 == 0 else 2)
-        wanted.append((kind, [Resize(places, times, plus) for places in _groups(shapes, axis)]))
+        if (times, plus) == _ODD and lead[axis] % 2:
+            plus = 2
+        if kind == "larger":
+            times = min(max(times, -(-MANY // math.prod(lead))), MANY)
+        ways = [_way(kind, shapes, Resize(places, times, plus)) for places in _groups(shapes, axis)]
+        wanted.append(_long_rows(shapes, ways) + ways if long and kind == "one row" else ways)
     return wanted
 
 
+def _way(kind: str, shapes: list[tuple[int, ...]], rule: Resize, before: str = "") -> Way:
+    tensor, axis = rule.places[0]
+    old = shapes[tensor][axis]
+    return Way(before + rule.text(), f"{kind}: size {old} -> {rule.size(old)}")
+
+
+def _long_rows(shapes: list[tuple[int, ...]], ways: list[Way]) -> list[Way]:
+    """Take one row and make it longer than any usual block: loops over a row turn more than once."""
+    lead = next((s for s in shapes if len(s) > 1), None)
+    if lead is None or not 1 < lead[-1] < LONG or math.prod(lead[1:]) > lead[-1] * 4:
+        return []
+    times = -(-LONG // lead[-1])
+    longer = [Resize(places, times, 3) for places in _groups(shapes, -1)]
+    return [_way("one long row", shapes, rule, way.sizes + ";") for way in ways[:1] for rule in longer]
+
+
 def _groups(shapes: list[tuple[int, ...]], axis: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    first = next(n for n, shape in enumerate(shapes) if len(shape) > (1 if axis else 0))
+    first = next(n for n, shape in enumerate(shapes) if len(shape) > _others(axis))
     at = axis % len(shapes[first])
     size = shapes[first][at]
-    same_axis = [(n, axis % len(s)) for n, s in enumerate(shapes) if s and s[axis] == size]
+    same_axis = [(n, axis % len(s)) for n, s in enumerate(shapes) if len(s) >= max(1, -axis) and s[axis] == size]
     anywhere = [(n, a) for n, s in enumerate(shapes) for a, length in enumerate(s) if length == size]
     seen: set[tuple[tuple[int, int], ...]] = set()
     for places in (tuple(same_axis), tuple(anywhere), ((first, at),)):

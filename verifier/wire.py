@@ -5,6 +5,7 @@ Never a pickle, never stdout: pasted code prints, and what comes back is data to
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import socket
@@ -77,8 +78,18 @@ class Channel:
                 self.ended = True
         return self.ended
 
+    def finish(self) -> None:
+        """Send no more; what the other side still has to say can be received."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def hang_up(self) -> None:
+        """Let whoever waits here, in another thread, hear that the other side is gone; then `close`."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, and give the socket back."""
         self.ended = True
         self._sock.close()
 

@@ -6,6 +6,7 @@ Only what host code around a kernel commonly asks for; whatever else needs a dri
 from __future__ import annotations
 
 import contextlib
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,15 @@ def install() -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
-    torch.Tensor.is_cuda = True  # many a launcher begins with `assert x.is_cuda`
+    torch.Tensor.is_cuda = property(lambda tensor: True)  # type: ignore[assignment]  # many a launcher begins with `assert x.is_cuda`
+
+
+def say_nothing_of_it() -> None:
+    """Have Triton interpret although the environment no longer says so: it is none of the kernel file's business."""
+    import triton
+
+    triton.knobs.runtime.interpret = True
+    os.environ.pop("TRITON_INTERPRET", None)
 
 
 def needs_gpu(message: str) -> bool:

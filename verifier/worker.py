@@ -15,6 +15,7 @@ from verifier.errors import VerificationError, one_line
 from verifier.judge import Judge, Settings
 from verifier.nursery import Nursery
 from verifier.problem import Problem
+from verifier.tolerance import Precision
 from verifier.verdict import Verdict
 from verifier.wire import Channel
 
@@ -58,12 +59,12 @@ class _Guarded(Judge):
         super().__init__(nursery)
         self._channel, self.seconds = channel, 0.0
 
-    def know(self, problem: Problem, device: str, seed: int | None) -> Any:
+    def know(self, problem: Problem, device: str, seed: int | None, precision: Precision = "exact") -> Any:
         watch = threading.Timer(self.seconds, self._give_up)
         watch.daemon = True
         watch.start()
         try:
-            return super().know(problem, device, seed)
+            return super().know(problem, device, seed, precision)
         finally:
             watch.cancel()
 

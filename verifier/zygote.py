@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from verifier.birth import become
+from verifier.processors import processors
 
 _FOR_CANDIDATES = ("verifier.candidate", "triton.language.extra.cuda.libdevice", "numpy.ma")
 _FOR_REFERENCES = (
@@ -36,6 +37,7 @@ _FOR_REFERENCES = (
     "torch.export",
 )
 _PR_SET_CHILD_SUBREAPER = 36
+_PROCESSORS = processors()
 
 
 def main(arguments: list[str]) -> None:
@@ -65,6 +67,7 @@ class _House:
     later: list[str]
     root: str
     sibling: int = 0
+    is_resting: bool = False  # nobody waits for anything: the children that there are do not work
     owners: dict[int, socket.socket] = field(default_factory=dict)
     folders: dict[int, str] = field(default_factory=dict)
 
@@ -84,8 +87,7 @@ def _serve(house: _House) -> None:
             import triton.runtime.interpreter  # noqa: F401
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         while first in house.connections:
-            idle = house.later and not house.owners  # a child at work needs the processor more
-            ready = select.select(house.connections, [], [], 0.02 if idle else None)[0]
+            ready = select.select(house.connections, [], [], 0.02 if has_time(house) else None)[0]
             for connection in ready:
                 _answer(house, connection)
             if not ready:
@@ -102,10 +104,21 @@ def _serve(house: _House) -> None:
     os._exit(status)
 
 
+def has_time(house: _House, processors: int = _PROCESSORS) -> bool:
+    """Tell whether there is something to import and nobody who needs the processor more.
+
+    A child at work does, unless there are several processors: on a GPU some children are always waiting.
+    """
+    return bool(house.later) and (house.is_resting or not house.owners or processors >= 4)
+
+
 def _import_next(house: _House) -> None:
     """Use an idle moment to import what most children will need."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module(house.later.pop(0))
+    module, _, name = house.later.pop(0).partition(":")
+    with contextlib.suppress(ImportError):  # private parts of torch have other names in other releases
+        imported = importlib.import_module(module)
+        if name:
+            getattr(imported, name)()
     if not house.later:
         gc.collect()
         gc.freeze()  # shared with the children as it is: a collection would copy every page
@@ -136,6 +149,12 @@ def _answer(house: _House, connection: socket.socket) -> None:
 
 
 def _do(house: _House, connection: socket.socket, request: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
+    if request["op"] == "ahead":
+        house.later[:0] = request["modules"]
+        return None
+    if request["op"] == "rest":
+        house.is_resting = request["is_resting"]
+        return None
     if request["op"] == "attach":
         house.connections.append(socket.socket(fileno=os.dup(fds[0])))
         return {}

@@ -8,12 +8,16 @@ import torch
 
 from backends import NothingToConvert
 from backends.compiler import extern
+from backends.compiler.build import TRAINING_ONLY
 from backends.compiler.environment import Environment
 from backends.compiler.expression import Scalar
 from backends.compiler.host import state_text
 from backends.compiler.ir import Value
 from backends.compiler.nodes import sizes
+from backends.compiler.rules import schema_name
 
+NORMALIZATIONS = ("batch_norm.default", "instance_norm.default")
+"""Operators that may write to a module's statistics, where nothing else reads them."""
 WRITTEN_OUT = 64
 """Elements up to which a tensor that forward makes from numbers is written out."""
 
@@ -29,6 +33,8 @@ def read_arguments(env: Environment) -> None:
             continue
         if node.name in state:
             env.values[node] = _state(node, state_text(state[node.name]))
+            if node.users and all(schema_name(user.target) in NORMALIZATIONS for user in node.users):
+                env.builder.writable.add(env.values[node])
         elif node.name in lifted:
             env.values[node] = _constant(env, node, lifted[node.name])
         else:
@@ -88,10 +94,21 @@ def guards(env: Environment) -> list[str]:
         elif not is_number or text not in by_name:
             found[f"{text} != {constant!r}"] = f"written for {text}={constant!r}"
     pinned = {f"{text} != {v!r}": f"written for {text} = {v!r}" for text, v in env.host.pins.items()}
+    pinned |= {condition: f"written for {held}" for condition, held in env.captured.decided.items()}
     return list(dict.fromkeys(
         f"if {condition}:\n    raise ValueError({_quoted(message)})"
-        for condition, message in [*found.items(), *pinned.items(), *env.builder.guards.items()]
+        for condition, message in {**found, **pinned, **_together(env), **env.builder.ties}.items()
     ))
+
+
+def _together(env: Environment) -> dict[str, str]:
+    """Ask once for training mode where many layers do."""
+    each = env.builder.guards
+    modes = [condition for condition, message in each.items() if message == TRAINING_ONLY]
+    if len(modes) < 3 or not all(module.training for module in env.captured.module.modules()):
+        return each
+    others = {condition: message for condition, message in each.items() if condition not in modes}
+    return {"not all(module.training for module in self.modules())": TRAINING_ONLY, **others}
 
 
 def _quoted(message: str) -> str:

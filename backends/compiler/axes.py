@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backends.compiler.expression import Index, walk
 from backends.compiler.group import Group
+from backends.compiler.indices import indexed, walked
 from backends.compiler.ir import Pointwise, Shape, Value
 
 PLURALS = {"batch": "batches"}
+OUTPUT_PLACES = ("od", "oh", "ow")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class Axis:
 
     @property
     def size(self) -> str:
-        """The kernel's argument for the length: row → n_rows."""
+        """The kernel's argument for the length: row → n_rows, ow → out_w."""
+        if self.name in OUTPUT_PLACES:
+            return f"out_{self.name[1:]}"
         return f"n_{self.name}" if self.name[-1].isdigit() else f"n_{PLURALS.get(self.name, self.name + 's')}"
 
 
@@ -93,28 +96,26 @@ def presence(shape: Shape, domain: Shape) -> tuple[bool, ...]:
 def layout(group: Group) -> Layout:
     """Find the axes of a group."""
     domain = group.domain
-    masks = [presence(value.shape, domain) for value in [*group.leaves, *group.outputs]]
-    masks += [tuple(dim == place for dim in range(len(domain))) for place in _indexed(group)]
-    runs: list[tuple[list[int], bool, tuple[bool, ...]]] = []
+    marks: list[tuple[object, ...]] = [presence(value.shape, domain) for value in [*group.in_place, *group.outputs]]
+    marks += [tuple(dim == place for dim in range(len(domain))) for place in indexed(group)]
+    walks = [walked(read, domain) for read in group.reads]
+    marks += [walk.marks for walk in walks]
+    runs: list[tuple[list[int], bool, tuple[object, ...]]] = []
     for dim, size in enumerate(domain):
         if size.hint == 1:
             continue
-        reduced, mask = dim in group.dims, tuple(m[dim] for m in masks)
-        if runs and runs[-1][1:] == (reduced, mask) and all(s.hint == 1 for s in domain[runs[-1][0][-1] + 1 : dim]):
+        reduced, mark = dim in group.dims, tuple(m[dim] for m in marks)
+        joins = all(dim in walk.joins for walk in walks)
+        if runs and joins and runs[-1][1:] == (reduced, mark) and _are_one(domain, runs[-1][0][-1] + 1, dim):
             runs[-1][0].append(dim)
         else:
-            runs.append(([dim], reduced, mask))
+            runs.append(([dim], reduced, mark))
     axes = [Axis(tuple(dims), reduced) for dims, reduced, _ in runs]
-    return _named(_split(axes), domain)
+    return _called(_named(_split(axes), domain), group)
 
 
-def _indexed(group: Group) -> set[int]:
-    rank = len(group.domain)
-    return {
-        rank - node.from_end
-        for op in group.ops if isinstance(op, Pointwise)
-        for node in walk(op.expr) if isinstance(node, Index)
-    }
+def _are_one(shape: Shape, start: int, end: int) -> bool:
+    return all(size.hint == 1 for size in shape[start:end])
 
 
 def _split(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis], list[Axis]]:
@@ -137,6 +138,20 @@ def _named(parts: tuple[list[Axis], list[Axis], list[Axis]], domain: Shape) -> L
             domain,
         )
     return Layout(_rename(outer, ("batch", "row")), _rename(reduced, ("section", "column")), (), domain)
+
+
+def _called(found: Layout, group: Group) -> Layout:
+    """Give the coordinates the names that a rule asks for."""
+    wanted = {place: name for op in group.ops if isinstance(op, Pointwise) for place, name in op.coordinates}
+    rank = len(found.domain)
+
+    def called(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(
+            Axis(axis.dims, axis.reduced, wanted.get(rank - axis.dims[0], axis.name)) if len(axis.dims) == 1 else axis
+            for axis in axes
+        )
+
+    return Layout(called(found.outer), called(found.reduced), called(found.inner), found.domain)
 
 
 def _rename(axes: Sequence[Axis], names: tuple[str, ...]) -> tuple[Axis, ...]:

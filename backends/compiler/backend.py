@@ -15,6 +15,8 @@ PATIENCE = 60.0
 class Builtin:
     """The embedded compiler; every request runs in a fresh child, because it executes what was pasted.
 
+    Candidates are schedules. What was found about earlier ones is not read: the next schedule is the answer to it.
+
     Without `spawn` it runs in this process, for those who asked for that.
     """
 
@@ -25,16 +27,13 @@ class Builtin:
 
     def write(self, request: Request) -> Iterator[Chunk]:
         """Stream the file for a module; raise NothingToConvert with the reason where there is none."""
-        if request.candidate or request.feedback:
-            raise NothingToConvert(
-                "no_more_candidates", "builtin is deterministic and has written its one kernel for this module"
-            )
         if self.spawn is None:
             yield from _here(request)
             return
         child = self.spawn("backends.compiler.child:serve")
         try:
-            child.send({"source": request.source, "entry": request.entry, "candidate": request.candidate})
+            wanted = ("source", "entry", "candidate", "precision")
+            child.send({name: getattr(request, name) for name in wanted})
             while True:
                 message = child.receive(PATIENCE)
                 if message is None:
@@ -60,7 +59,9 @@ class Builtin:
 
 def _here(request: Request) -> Iterator[Chunk]:
     from backends.compiler.convert import convert
+    from backends.compiler.schedule import offered
 
+    schedules = offered(request.precision)
     with tempfile.TemporaryDirectory(prefix="kernelllm-") as folder:
-        for section in convert(request.source, request.entry, Path(folder)):
+        for section in convert(request.source, request.entry, Path(folder), request.candidate, schedules):
             yield Chunk("code", section)

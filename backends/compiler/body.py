@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 import torch
 
+from backends.compiler.address import axes_of, offset
 from backends.compiler.axes import Axis, address
-from backends.compiler.expression import Ref, compute_dtype, walk
+from backends.compiler.expression import Expr, Number, Ref, compute_dtype, walk
 from backends.compiler.frame import Frame
 from backends.compiler.group import Group
+from backends.compiler.indexed import Fold, Read
 from backends.compiler.ir import Op, Pointwise, Value
 from backends.compiler.signature import Signature, wishes
-from backends.compiler.text import TYPES, Writer, literal
+from backends.compiler.steps import Steps
+from backends.compiler.text import TYPES, literal
 
 
 class Body:
@@ -24,6 +27,7 @@ class Body:
         self.known: dict[Value, str] = {}  # values that exist outside the loop
         self.used_masks: set[str] = set()
         self._locals: dict[Value, str] = {}  # names of values that are neither read nor stored
+        self._nodes: dict[int, str] = {}  # names of expressions that are written once
 
     # ---- operands -------------------------------------------------------------------------------
 
@@ -64,17 +68,30 @@ class Body:
         where, mask = self._place(value)
         return stored(self.signature.names_of[value], where, mask, names[value])
 
+    def place_of(self, read: Read) -> tuple[Expr, str]:
+        """Return the offset of an element that is read at a computed place, and the mask of the kernel's own place."""
+        axes = axes_of(read, self.layout)
+        if self.frame.is_flat:
+            mask = self.mask("all") if axes else ""
+        else:
+            is_full = bool(self.layout.reduced) and set(axes) == set(self.layout.axes)
+            mask = self.mask("all") if is_full else self._mask_along(axes)
+        return offset(read, self.frame), mask
+
     # ---- operations -----------------------------------------------------------------------------
 
-    def compute(self, op: Pointwise, names: dict[Value, str]) -> str:
-        """Write one operation as an assignment."""
-        text = Writer(names, self.signature.scalars, self._indices()).write(op.expr)
-        if not any(isinstance(node, Ref) for node in walk(op.expr)) and op.out.dtype != torch.bool:
+    def steps(self, op: Pointwise, names: dict[Value, str]) -> list[str]:
+        """Write one operation: what it reads at computed places and the windows it folds, then the assignment."""
+        steps = Steps(self, names)
+        if op.expr.is_written_once:
+            self._nodes[id(op.expr)] = self.name(op)
+        text = steps.write(op.expr)
+        if not any(isinstance(node, (Ref, Read, Fold)) for node in walk(op.expr)) and op.out.dtype != torch.bool:
             text = f"tl.full({self.frame.tile}, {text}, {TYPES[compute_dtype(op.out.dtype)]})"
         names[op.out] = self.name(op)
-        return f"{names[op.out]} = {text}"
+        return [*steps.lines, *([f"{names[op.out]} = {text}"] if names[op.out] != text else [])]
 
-    def _indices(self) -> dict[int, str]:
+    def indices(self) -> dict[int, str]:
         """The coordinates' names; one pass over memory has the offset alone, and at most one dimension to index."""
         names = self.layout.index_names()
         return dict.fromkeys(names, "offsets") if self.frame.is_flat else names
@@ -87,6 +104,20 @@ class Body:
             self._locals[op.out] = self.signature.names.unused(*wishes(op, self.group))
         return self._locals[op.out]
 
+    def node_name(self, node: Expr, wish: str) -> str:
+        """Name an expression that is written once, the same each time."""
+        if id(node) not in self._nodes:
+            self._nodes[id(node)] = self.signature.names.unused(wish)
+        return self._nodes[id(node)]
+
+    def element_name(self, read: Read) -> str:
+        """Name an element that is read as its tensor, where no other element of it is."""
+        operand = self.signature.names_of[read.value]
+        is_free = read.value not in self.group.in_place and operand not in self._nodes.values()
+        if id(read) not in self._nodes and is_free:
+            self._nodes[id(read)] = operand
+        return self.node_name(read, operand)
+
     # ---- masks ----------------------------------------------------------------------------------
 
     def mask_lines(self) -> list[str]:
@@ -97,9 +128,9 @@ class Body:
         return [f"{name} = {text}" for name, text in self.frame.masks.items() if name in needed]
 
 
-def loaded(name: str, where: str, mask: str, dtype: torch.dtype) -> str:
+def loaded(name: str, where: str, mask: str, dtype: torch.dtype, fill: Number = 0) -> str:
     """Write the load of an element, widened from the half types, and as the one bit that Triton's bool is."""
-    other = "0" if dtype == torch.bool else literal(0, compute_dtype(dtype))
+    other = str(int(fill)) if dtype == torch.bool else literal(fill, compute_dtype(dtype))
     guard = f", mask={mask}, other={other}" if mask else ""
     widen = ".to(tl.float32)" if dtype in (torch.float16, torch.bfloat16) else ""
     narrow = ".to(tl.int1)" if dtype == torch.bool else ""

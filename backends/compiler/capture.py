@@ -5,14 +5,15 @@ This executes what was pasted, so it only ever runs in a child process.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import sys
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -24,6 +25,9 @@ from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
 from backends import NothingToConvert
+from backends.compiler import batch, decisions, recurrent, regions
+from backends.compiler.construction import construct
+from backends.compiler.host import state_text
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Captured:
     path: Path
     input_texts: tuple[str, ...]
     constants: Mapping[str, Any]
+    decided: Mapping[str, str] = field(default_factory=dict)
+    """What the user's lines decided by sizes: the condition to refuse by, and what then does not hold."""
+    unset: tuple[str, ...] = ()
+    """Attributes in which forward leaves a tensor that it does not read: the new one will not."""
 
 
 def load(path: Path) -> types.ModuleType:
@@ -47,7 +55,11 @@ def load(path: Path) -> types.ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["problem"] = module  # dataclasses and torch look a class's module up by name
+    vars(module)["len"] = decisions.length
     spec.loader.exec_module(module)
+    for thing in vars(module).values():
+        if isinstance(thing, type) and is_dataclass(thing) and thing.__module__ == "problem":
+            pytree.register_dataclass(thing)  # so that the exporter looks into those that forward takes or returns
     return module
 
 
@@ -73,19 +85,29 @@ DATA_DEPENDENT = (
 )
 
 
-def capture(path: Path, entry: str, *, dynamic: bool = True) -> Captured:
+Symbols = Literal["all", "first", "none"]
+"""Which dimensions of each input stand for any size."""
+
+
+def capture(path: Path, entry: str, *, symbols: Symbols = "all") -> Captured:
     """Trace `entry.forward` on the file's own inputs; raise NothingToConvert with the reason.
 
-    With `dynamic` every dimension of the inputs is a symbol; without, all sizes are the file's own.
+    Dimensions of the inputs that are no symbols are the file's own sizes.
     """
-    mode = _fake_mode()
+    mode = without_data()
     try:
         with mode, torch.no_grad():
             problem = load(path)
             arguments, keywords = as_init_call(problem.get_init_inputs())
-            module = getattr(problem, entry)(*arguments, **keywords)
+        with torch.no_grad():
+            module = construct(getattr(problem, entry), arguments, keywords, mode)
+        with mode, recurrent.whole(), torch.no_grad():
             inputs, named = as_call(problem.get_inputs())
-            module(*_copies(inputs), **_copies(named))  # fills lazy modules, and fails here if the paste itself does
+            before = _plain_tensors(module)
+            # fills lazy modules, and fails here if the paste itself does
+            results = module(*batch.copies(inputs), **batch.copies(named))
+            two = batch.of_two(module, inputs, named, results) if symbols != "none" else None
+            kept = {text: made for text, made in _plain_tensors(module).items() if before.get(text) is not made}
     except NothingToConvert:
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as fault:
@@ -93,21 +115,55 @@ def capture(path: Path, entry: str, *, dynamic: bool = True) -> Captured:
     except Exception as fault:
         raise NothingToConvert("reference_error", *_explain(fault, path)) from fault
     bound = inspect.signature(module.forward).bind(*inputs, **named).arguments
+    if two is not None:
+        with contextlib.suppress(NothingToConvert):
+            captured = _traced(module, path, *two, mode, symbols, kept)
+            if not any(decisions.refuses(condition, bound) for condition in captured.decided):
+                return captured
+    return _traced(module, path, inputs, named, mode, symbols, kept)
+
+
+def _traced(
+    module: torch.nn.Module, path: Path, inputs: list[Any], named: dict[str, Any], mode: FakeTensorMode,
+    symbols: Symbols, kept: dict[str, torch.Tensor],
+) -> Captured:
+    """Trace one call; raise NothingToConvert, also where it reads what an earlier one has `kept` in attributes."""
+    bound = inspect.signature(module.forward).bind(*inputs, **named).arguments
     texts, leaves = _input_leaves(bound)
     try:
-        with mode, torch.no_grad():
-            program = _export(module, tuple(inputs), named, bound if dynamic else None)
+        with mode, recurrent.whole(), torch.no_grad(), decisions.watched(path) as decided:
+            program = _export(module, tuple(inputs), named, bound, symbols)
+        with torch.no_grad():
+            regions.put_in_line(program.graph_module)
+    except NothingToConvert:
+        raise
     except Exception as fault:
+        if kept and "fake mode" in str(fault):  # the exporter calls forward again, and meets its own tensors
+            raise _earlier_call(next(iter(kept))) from fault
         raise NothingToConvert("not_convertible", *_explain(fault, path)) from fault
+    for text, tensor in kept.items():
+        if any(constant is tensor for constant in program.constants.values()):
+            raise _earlier_call(text)
     constants = {
         text: leaf
         for text, leaf in zip(texts, leaves, strict=True)
         if not isinstance(leaf, torch.Tensor)
     }
-    return Captured(program, module, path, texts, constants)
+    found = decisions.conditions(decided, bound, _free(program, texts))
+    return Captured(program, module, path, texts, constants, found, tuple(kept))
 
 
-def _fake_mode() -> FakeTensorMode:
+def _free(program: ExportedProgram, texts: tuple[str, ...]) -> set[str]:
+    """Name the dimensions of the inputs that the graph takes at any length."""
+    given = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"][-len(texts) :]
+    return {
+        f"{text}.shape[{dim}]"
+        for text, value in zip(texts, given, strict=True) if isinstance(value, torch.Tensor)
+        for dim, size in enumerate(value.shape) if isinstance(size, torch.SymInt)
+    }
+
+
+def without_data() -> FakeTensorMode:
     """Tensors that are shapes alone.
 
     torch remembers each one that it makes by a weak reference, and for those alone `.half()` or `.to()` in a
@@ -118,19 +174,39 @@ def _fake_mode() -> FakeTensorMode:
     return mode
 
 
-def _copies(inputs: Any) -> Any:
-    return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, inputs)
+def _plain_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """List the tensors that are attributes, and neither parameters nor buffers nor what a hook makes at every call."""
+    return {
+        f"{state_text(path)}.{name}": value for path, part in module.named_modules()
+        for name, value in vars(part).items() if isinstance(value, torch.Tensor) and name not in _remade(part)
+    }
+
+
+def _remade(part: torch.nn.Module) -> set[str]:
+    """Name what `spectral_norm` and `weight_norm` in their old form compute anew before every forward."""
+    hooks = [hook for hook in part._forward_pre_hooks.values() if type(hook).__module__.startswith("torch.nn.utils.")]
+    return {name for hook in hooks if isinstance(name := getattr(hook, "name", None), str)}
+
+
+def _earlier_call(text: str) -> NothingToConvert:
+    return NothingToConvert(
+        "not_convertible",
+        f"forward reads what an earlier call kept in {text}: a kernel file computes from its arguments, parameters "
+        "and buffers alone",
+        "Return it and take it as an argument, or write it into a buffer in place.",
+    )
 
 
 def _export(
-    module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], bound: dict[str, Any] | None
+    module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], bound: dict[str, Any], symbols: Symbols
 ) -> ExportedProgram:
-    """Export with every dimension of the arguments in `bound` a symbol, or with the sizes as they are."""
+    """Export with dimensions of the arguments in `bound` as symbols."""
 
     def free(leaf: Any) -> Any:
-        return dict.fromkeys(range(leaf.dim()), Dim.AUTO) if isinstance(leaf, torch.Tensor) else None
+        dims = range(leaf.dim() if symbols == "all" else min(leaf.dim(), 1)) if isinstance(leaf, torch.Tensor) else ()
+        return dict.fromkeys(dims, Dim.AUTO) or None
 
-    shapes = pytree.tree_map(free, bound) if bound is not None else None
+    shapes = pytree.tree_map(free, bound) if symbols != "none" else None
     return torch.export.export(module, inputs, named, dynamic_shapes=shapes, strict=False)
 
 

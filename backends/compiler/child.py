@@ -18,16 +18,18 @@ class Channel(Protocol):
 
 
 def serve(channel: Channel) -> None:
-    """Answer one request: {"source", "entry", "candidate"} → {"code"}..., then {"done"} or {"error"}."""
+    """Answer one request: {"source", "entry", "candidate", "precision"} → {"code"}..., then {"done"} or {"error"}."""
     request = channel.receive()
     if request is None:
         return
     warnings.filterwarnings("ignore")  # what torch has to say about the trace is not for the person
     from backends.compiler.convert import convert
+    from backends.compiler.schedule import offered
 
+    module, schedules = (request["source"], request["entry"]), offered(request["precision"])
     try:
         with tempfile.TemporaryDirectory(prefix="kernelllm-") as folder:
-            for section in convert(request["source"], request["entry"], Path(folder)):
+            for section in convert(*module, Path(folder), request["candidate"], schedules):
                 channel.send({"code": section})
         channel.send({"done": True})
     except NothingToConvert as reason:

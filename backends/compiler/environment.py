@@ -13,7 +13,8 @@ from backends.compiler.build import Builder
 from backends.compiler.capture import Captured
 from backends.compiler.host import Host
 from backends.compiler.ir import Extern, Origin, Value
-from backends.compiler.nodes import module_path, sizes
+from backends.compiler.nodes import module_calls, module_path, sizes
+from backends.compiler.schedule import Schedule
 from backends.compiler.statements import Statement
 
 
@@ -25,6 +26,7 @@ class Environment:
     host: Host
     builder: Builder
     statement_at: Callable[[int], Statement]
+    schedule: Schedule
     values: dict[torch.fx.Node, Any] = field(default_factory=dict)
     inputs: list[Value] = field(default_factory=list)
 
@@ -38,9 +40,12 @@ class Environment:
         frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
         lines = [int(number) for file, number in frames if file == str(self.captured.path)]
         if not lines:
-            return Origin(module=path)
-        text, target, first = self.statement_at(lines[-1])
-        return Origin(text, target, first, path)
+            return Origin(module=path, calls=module_calls(node))
+        around = [self.statement_at(line) for line in lines]
+        text, _, first = around[-1]
+        while len(around) > 1 and re.match(r"return\b", around[-1][0]):
+            around.pop()  # what forward of a submodule returns is what the line that calls it assigns
+        return Origin(text, around[-1][1], first, path, module_calls(node), tuple(row for _, _, row in around))
 
     def is_visible(self, value: Value) -> bool:
         """Tell whether writing to this tensor in place would be seen through another name."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, ClassVar, Union
 
 import torch
 
@@ -24,6 +25,16 @@ class Expr:
     """One element's value, of `dtype`. Python's operators build larger trees."""
 
     dtype: torch.dtype
+    is_written_once: ClassVar[bool] = False  # the kernel gives it a name where it is read first
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions this one is made of."""
+        return ()
+
+    def with_parts(self, parts: tuple[Expr, ...]) -> Expr:
+        """Make the same expression of other parts."""
+        return self
 
     def __add__(self, other: Operand) -> Expr:
         return binary("+", self, other)
@@ -107,6 +118,13 @@ class Call(Expr):
     function: str
     arguments: tuple[Expr, ...]
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+    def with_parts(self, parts: tuple[Expr, ...]) -> Expr:
+        return Call(self.dtype, self.function, parts)
+
 
 def as_expr(operand: Operand, dtype: torch.dtype) -> Expr:
     """Make a number an expression of the dtype it meets."""
@@ -156,13 +174,29 @@ def cast(x: Expr, dtype: torch.dtype) -> Expr:
     return Call(dtype, "cast", (x,))
 
 
+def transform(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Rewrite a tree from the top: where `change` gives an expression, that one stands.
+
+    What several places share stays shared, and what does not change stays the same object.
+    """
+    done: dict[int, tuple[Expr, Expr]] = {}
+
+    def visit(node: Expr) -> Expr:
+        if id(node) not in done:
+            changed = change(node)
+            if changed is None:
+                parts = tuple(visit(part) for part in node.parts)
+                same = all(new is old for new, old in zip(parts, node.parts, strict=True))
+                changed = node if same else node.with_parts(parts)
+            done[id(node)] = node, changed
+        return done[id(node)][1]
+
+    return visit(x)
+
+
 def substitute(x: Expr, old: Value, new: Expr) -> Expr:
     """Put another expression wherever the tree reads `old`."""
-    if isinstance(x, Ref) and x.value is old:
-        return new
-    if isinstance(x, Call):
-        return Call(x.dtype, x.function, tuple(substitute(argument, old, new) for argument in x.arguments))
-    return x
+    return transform(x, lambda node: new if isinstance(node, Ref) and node.value is old else None)
 
 
 def replace(x: Expr, old: Value, new: Value) -> Expr:
@@ -172,6 +206,16 @@ def replace(x: Expr, old: Value, new: Value) -> Expr:
 
 
 def walk(x: Expr) -> list[Expr]:
-    """List the nodes of a tree, arguments before the calls that use them."""
-    nodes = [node for argument in x.arguments for node in walk(argument)] if isinstance(x, Call) else []
-    return [*nodes, x]
+    """List the nodes of a tree, parts before the expressions made of them; what is written once, once."""
+    seen: set[int] = set()
+
+    def visit(node: Expr) -> Iterator[Expr]:
+        if node.is_written_once:
+            if id(node) in seen:
+                return
+            seen.add(id(node))
+        for part in node.parts:
+            yield from visit(part)
+        yield node
+
+    return list(visit(x))

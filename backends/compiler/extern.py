@@ -35,8 +35,9 @@ FREE = {
 
 
 def is_work(target: Any) -> bool:
-    """True for an operator that computes."""
-    return _name(target) not in FREE
+    """True for an operator that computes with tensors; sizes are computed by Python's own."""
+    name = _name(target)
+    return bool(name) and name not in FREE and not name.startswith("sym_")
 
 
 def _name(target: Any) -> str:
@@ -71,7 +72,7 @@ def call_text(target: Any, arguments: Any, keywords: Any, host: Host) -> tuple[s
         f"{key}={show(value)}" for key, value in keywords.items()
         if not (key == "pin_memory" and value in (None, False))
     ]
-    if name in ("arange", "zeros", "ones", "full", "empty", "eye", "linspace", "scalar_tensor"):
+    if name in ("arange", "zeros", "ones", "full", "empty", "eye", "linspace", "scalar_tensor", "rand", "randn"):
         return _factory(name, shown, named, keywords, host), operands
     if name == "embedding" and len(shown) >= 2:  # the rest of its arguments only matters to gradients
         return f"F.embedding({shown[1]}, {shown[0]})", operands

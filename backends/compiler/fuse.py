@@ -7,14 +7,39 @@ from __future__ import annotations
 
 import math
 
+from backends.compiler.expression import Index, walk
 from backends.compiler.group import Group
-from backends.compiler.ir import Extern, MatMul, Op, Pointwise, Reduce, Shape, Value, View, live, root
+from backends.compiler.ir import (
+    Attention,
+    Convolution,
+    Extern,
+    MatMul,
+    Op,
+    Pointwise,
+    Reduce,
+    Scan,
+    Shape,
+    Value,
+    View,
+    live,
+    root,
+)
 from backends.compiler.outputs import find_outputs
+from backends.compiler.product import coordinates
 
 SPLIT_ROWS, SPLIT_COLUMNS = 32, 16384
 """A reduction of fewer rows than this, each longer than that, would leave most of a GPU idle: two stages."""
 
 POSITIONS = ("argmax", "argmin")
+
+KINDS: dict[type[Op], str] = {
+    Pointwise: "elementwise", Reduce: "reduction", Scan: "scan", MatMul: "matmul", Convolution: "convolution",
+    Attention: "attention",
+}
+"""The kind of group that an operation starts."""
+
+WITH_TAIL = ("matmul", "convolution")
+"""Kinds that begin with one operation of their own, and compute what is elementwise behind it."""
 
 
 def fuse(ops: list[Op], returned: list[Value]) -> list[Group]:
@@ -44,13 +69,16 @@ def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -
     latest = max(producers, key=groups.index, default=None)
     if latest is None and isinstance(op, Reduce):
         latest = next((g for g in reversed(groups) if op.source in g.leaves and _joins(op, g, epoch)), None)
+    if latest is None and op.elsewhere:
+        latest = next((g for g in reversed(groups) if g.elsewhere & set(op.elsewhere)), None)
     if latest is not None and _joins(op, latest, epoch):
-        _absorb(latest, [g for g in producers if g is not latest], groups, owner)
+        whole = {owner.get(value) for value in _needed_whole(op)}  # in memory before op reads them
+        _absorb(latest, [g for g in producers if g is not latest and g not in whole], groups, owner)
         _grow(latest, op)
         return latest
-    kind = {Pointwise: "elementwise", Reduce: "reduction", MatMul: "matmul"}[type(op)]
+    kind = KINDS[type(op)]
     group = Group(kind, op.source.shape if isinstance(op, Reduce) else op.out.shape, epoch)
-    if kind != "matmul":
+    if kind not in (*WITH_TAIL, "attention"):
         for value in op.inputs:
             _recompute(value, group, owner)
     _grow(group, op)
@@ -59,6 +87,11 @@ def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -
     if isinstance(op, Pointwise):
         _absorb(group, list(producers), groups, owner)
     return group
+
+
+def _needed_whole(op: Op) -> set[Value]:
+    """What an operation reads at other places than its own."""
+    return {root(value) for value in op.inputs if isinstance(value.op, View)} | {root(value) for value in op.elsewhere}
 
 
 def _recompute(value: Value, group: Group, owner: dict[Value, Group]) -> None:
@@ -80,9 +113,11 @@ def _grow(group: Group, op: Op) -> None:
     if isinstance(op, Reduce) and group.kind == "reduction":
         group.dims = op.dims
         places = any(other.kind in POSITIONS for other in group.reductions)
-        is_plain = not places and not group.tail
+        is_plain = not places and not group.tail and not group.elsewhere
         if is_plain and _too_few_rows(group.domain, op.dims):
             group.kind = "split"
+    if isinstance(op, Scan):
+        group.kind, group.dims = "scan", (op.dim,)
 
 
 def _too_few_rows(domain: Shape, dims: tuple[int, ...]) -> bool:
@@ -93,19 +128,39 @@ def _too_few_rows(domain: Shape, dims: tuple[int, ...]) -> bool:
 
 
 def _joins(op: Op, group: Group, epoch: int) -> bool:
-    if group.epoch != epoch or group.kind == "extern" or isinstance(op, MatMul):
+    if group.epoch != epoch or group.kind in ("extern", "attention") or KINDS[type(op)] in (*WITH_TAIL, "attention"):
+        return False
+    if op.has_effect and group.kind not in ("elementwise", "reduction"):
         return False
     made = group.values
     if any(isinstance(value.op, View) and root(value) in made for value in op.inputs):
         return False  # a view of something that is not in memory yet
+    if any(root(value) in made for value in op.elsewhere):
+        return False  # another place of what this program alone has made
+    if op.elsewhere and group.kind in (*WITH_TAIL, "split"):
+        return False  # their tails know the operands' own places only
+    first = group.ops[0]
+    if isinstance(first, MatMul) and not _coordinates(op) <= coordinates(first).keys():
+        return False
     if isinstance(op, Reduce):
         return _reduce_joins(op, group)
-    if group.kind in ("elementwise", "matmul"):
+    if isinstance(op, Scan):
+        is_same = op.source.shape == group.domain and not op.exclusive
+        return is_same and (group.kind == "elementwise" or _goes_along(op, group))
+    if group.kind == "scan":
+        return op.out.shape == group.domain and not _is_exclusive(group)
+    if group.kind in ("elementwise", *WITH_TAIL):
         return op.out.shape == group.domain
     after = any(value in group.reduced for value in op.inputs)
     if group.kind == "split":
         return op.out.shape == (group.row_shape if after else group.domain)
     return op.out.shape in (group.domain, group.row_shape)
+
+
+def _coordinates(op: Op) -> set[int]:
+    """The dimensions, counted from the last, whose coordinate an operation computes with."""
+    expression = op.expr if isinstance(op, Pointwise) else None
+    return {node.from_end for node in walk(expression) if isinstance(node, Index)} if expression else set()
 
 
 def _reduce_joins(op: Reduce, group: Group) -> bool:
@@ -116,6 +171,17 @@ def _reduce_joins(op: Reduce, group: Group) -> bool:
     if group.kind == "split":
         return op.kind not in POSITIONS and op.dims == group.dims and op.source not in group.reduced
     return group.kind == "reduction" and op.dims == group.dims
+
+
+def _goes_along(op: Scan, group: Group) -> bool:
+    """Tell whether a scan walks the way that the group's own do."""
+    ways = {(other.dim, other.reverse, other.exclusive) for other in group.scans}
+    return ways == {(op.dim, op.reverse, False)} and not op.exclusive
+
+
+def _is_exclusive(group: Group) -> bool:
+    """Tell whether a group is an exclusive scan: it reads at other places than it writes, so nothing joins it."""
+    return any(scan.exclusive for scan in group.scans)
 
 
 def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[Value, Group]) -> None:
@@ -131,9 +197,11 @@ def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[V
             continue
         if any(isinstance(value.op, View) and root(value) in made for op in into.ops for value in op.inputs):
             continue
+        if any(root(value) in made for value in into.elsewhere):
+            continue
         into.ops[:0] = other.ops
-        if other.kind == "reduction":
-            into.kind, into.dims = "reduction", other.dims
+        if other.kind in ("reduction", "scan"):
+            into.kind, into.dims = other.kind, other.dims
         groups.remove(other)
         for op in other.ops:
             if owner.get(op.out) is other:
@@ -141,8 +209,15 @@ def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[V
 
 
 def _compatible(into: Group, other: Group) -> bool:
+    if _is_exclusive(into) or _is_exclusive(other):
+        return False
     if other.kind == "elementwise":
-        return into.kind in ("elementwise", "reduction", "split")
+        if into.kind == "split" and other.elsewhere:
+            return False
+        return into.kind in ("elementwise", "reduction", "split", "scan")
+    if other.kind == "scan":
+        goes_along = into.kind == "scan" and all(_goes_along(op, other) for op in into.scans)
+        return into.kind == "elementwise" or goes_along
     if other.kind == "reduction":
         return into.kind == "elementwise" or (into.kind == "reduction" and into.dims == other.dims)
     return other.kind == "split" == into.kind and into.dims == other.dims

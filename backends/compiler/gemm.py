@@ -5,32 +5,29 @@ Operands are read by their strides, so a transposition is an index map and never
 
 from __future__ import annotations
 
+from backends.compiler import accumulated
 from backends.compiler.axes import presence
-from backends.compiler.body import loaded, stored
 from backends.compiler.gemm_launch import launcher
 from backends.compiler.group import Group
-from backends.compiler.ir import MatMul, Pointwise, Value
+from backends.compiler.ir import Value
 from backends.compiler.kernel import KernelText, formula
 from backends.compiler.margin import TAB, jit, quoted
-from backends.compiler.product import Product
-from backends.compiler.signature import signature, wishes
-from backends.compiler.text import Writer
+from backends.compiler.product import Product, coordinates, named
+from backends.compiler.summed import looks, sums
 
 OWN_NAMES = (
     "M", "N", "K", "batch", "tile_m", "tile_n", "tile_rows", "tile_columns", "first_m", "rows", "row", "column", "k",
     "a", "b", "acc", "inside", "stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_ab", "stride_bb", "a_tile",
-    "b_tile", "a_ptr", "b_ptr", "left", "right",
+    "b_tile", "a_ptr", "b_ptr", "left", "right", "depth",
+    "start", "begin", "end",
 )
 
 
-def write(group: Group, name: str) -> KernelText:
-    """Write one product with its tail."""
-    op = group.ops[0]
-    assert isinstance(op, MatMul)
-    is_batched = len(op.out.shape) > 2 and len(op.b.shape) > 2
-    product = Product(group, op, signature(group, OWN_NAMES), is_batched)
+def write(group: Group, name: str, *, copies: bool = True) -> KernelText:
+    """Write one product with its tail; with `copies` float32 factors are laid out along k first."""
+    product = named(group, OWN_NAMES)
     return KernelText(
-        _kernel(product, name), launcher(product, name),
+        _kernel(product, name), launcher(product, name, copies=copies),
         tuple(product.signature.operands), tuple(product.signature.scalars),
     )
 
@@ -38,24 +35,13 @@ def write(group: Group, name: str) -> KernelText:
 # ---- the tail -----------------------------------------------------------------------------------
 
 
-def _tail(product: Product) -> list[str]:
+def tail(product: Product) -> list[str]:
     """Load what the tail reads, compute it on the accumulator, store the results."""
-    lines, names, group = [], {product.op.out: "acc"}, product.group
-    writer = Writer(names, product.signature.scalars, {2: "row", 1: "column"})
-    for op in group.ops[1:]:
-        assert isinstance(op, Pointwise)
-        for value in op.inputs:
-            if value not in names:
-                names[value] = product.signature.operands[value]
-                lines.append(f"{names[value]} = {loaded(names[value], *_place(product, value), value.dtype)}")
-        text = writer.write(op.expr)
-        known = product.signature.results.get(op.out)
-        names[op.out] = known or product.signature.names.unused(*wishes(op, group))
-        lines.append(f"{names[op.out]} = {text}")
     where = _offset("(batch * M + row)" if product.is_batched else "row", "column")
-    return lines + [
-        stored(product.signature.results[value], where, "inside", names[value]) for value in group.outputs
-    ]
+    return accumulated.tail(
+        product.group, product.signature, "acc", coordinates(product.op), lambda value: _place(product, value),
+        (where, "inside"),
+    )
 
 
 def _offset(*coordinates: str) -> str:
@@ -97,20 +83,15 @@ def _kernel(product: Product, name: str) -> str:
     strides += ["stride_ab", "stride_bb"] if product.is_batched else []
     blocks = [f"{constant}: tl.constexpr" for constant in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")]
     doc = f"{formula(product.group)}: [M, K] times [K, N], the tail on the accumulator."
-    lines = [*_tiles(product), *_main_loop(product), "", "inside = (row < M) & (column < N)", *_tail(product)]
+    lines = [*_tiles(product), *_main_loop(product), "", "inside = (row < M) & (column < N)", *tail(product)]
     groups = [tensors, ["M", "N", "K", *strides, *names.scalars.values()], blocks]
     return jit(f"{name}_kernel", groups, quoted(doc, product.group.lines), lines)
 
 
-def _tiles(product: Product) -> list[str]:
-    """Choose the program's tile, and point at the first blocks of its operands."""
-    base_a, base_b = product.factor_pointers
-    batch = []
-    if product.is_batched:
-        batch = ["batch = tl.program_id(1).to(tl.int64)"]
-        base_a, base_b = f"{base_a} + batch * stride_ab", f"{base_b} + batch * stride_bb"
+def chosen_tile(product: Product) -> list[str]:
+    """Choose the program's tile of the result."""
     return [
-        *batch,
+        *(["batch = tl.program_id(1).to(tl.int64)"] if product.is_batched else []),
         "# neighbouring programs take tiles below each other: they find b's columns in the L2 cache",
         "tile_rows, tile_columns = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
         "pid = tl.program_id(0)",
@@ -121,6 +102,20 @@ def _tiles(product: Product) -> list[str]:
         "# int64: M * N may pass 2**31",
         "row = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)[:, None]",
         "column = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)[None, :]",
+    ]
+
+
+def bases(product: Product) -> tuple[str, str]:
+    """Point at the factors, in a batch at this program's own."""
+    a, b = product.factor_pointers
+    return (f"{a} + batch * stride_ab", f"{b} + batch * stride_bb") if product.is_batched else (a, b)
+
+
+def _tiles(product: Product) -> list[str]:
+    """Choose the program's tile, and point at the first blocks of its operands."""
+    base_a, base_b = bases(product)
+    return [
+        *chosen_tile(product),
         "k = tl.arange(0, BLOCK_K)",
         f"a_tile = {base_a} + row * stride_am + k[None, :] * stride_ak",
         f"b_tile = {base_b} + k[:, None] * stride_bk + column * stride_bn",
@@ -131,9 +126,14 @@ def _tiles(product: Product) -> list[str]:
 def _main_loop(product: Product) -> list[str]:
     note = [f"{TAB}# three TF32 products: as exact as float32"] if product.is_single else []
     precision = ', input_precision="tf32x3"' if product.is_single else ""
+    found, (base_a, base_b) = sums(product), bases(product)
+    steps = [f"{factor}_tile += begin.to(tl.int64) * stride_{factor}k" for factor in "ab"]
     return [
+        *found.lines,
         "acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)",
-        "for start in range(0, K, BLOCK_K):",
+        *looks(found, f"{base_a} + row * stride_am", f"{base_b} + column * stride_bn"),
+        *(steps if found.begin == "begin" else []),
+        f"for start in range({found.begin}, {found.end}, BLOCK_K):",
         f"{TAB}a = tl.load(a_tile, mask=(row < M) & (k[None, :] < K - start), other=0.0)",
         f"{TAB}b = tl.load(b_tile, mask=(k[:, None] < K - start) & (column < N), other=0.0)",
         *note,

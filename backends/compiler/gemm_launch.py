@@ -7,10 +7,9 @@ from backends.compiler.product import Product
 from backends.compiler.shapes import shape_checks
 
 
-def launcher(product: Product, name: str) -> str:
-    """Write the function that launches a product's kernel."""
-    names, op = product.signature, product.op
-    a = names.operands[op.a]
+def launcher(product: Product, name: str, *, copies: bool) -> str:
+    """Write the function that launches a product's kernel; without `copies` a [k, n] factor is read where it lies."""
+    names = product.signature
     strides = ["*left.stride()[-2:]", "*right.stride()[-2:]"]
     strides += ["left.stride(0)", "right.stride(0)"] if product.is_batched else []
     tiles = "triton.cdiv(M, block_m) * triton.cdiv(N, block_n)"
@@ -18,14 +17,7 @@ def launcher(product: Product, name: str) -> str:
     tensors = ["left", "right", *product.tail_operands.values(), *names.results.values()]
     blocks = ["BLOCK_M=block_m", "BLOCK_N=block_n", "BLOCK_K=block_k", "GROUP_M=8"]
     lines = [
-        *(f"{n} = {n}.contiguous()" for value, n in product.tail_operands.items() if not value.dense),
-        *_factors(product),
-        *shape_checks(product.tail_operands, op.out.shape, ""),
-        *_oriented(product),
-        *(
-            f"{n} = {a}.new_empty(shape{f', dtype={v.dtype}' if v.dtype != op.a.dtype else ''})"
-            for v, n in names.results.items()
-        ),
+        *prepared(product, _oriented(product, copies)),
         "M, K, N = left.shape[-2], left.shape[-1], right.shape[-1]",
         "block_m, block_n, block_k, warps = gemm_tile(M, N)",
         *launch(
@@ -35,10 +27,27 @@ def launcher(product: Product, name: str) -> str:
         ),
         f"return {', '.join(names.results.values())}",
     ]
-    return function(name, names.parameters, quoted(_launches(product)), lines)
+    return function(name, names.parameters, quoted(launches(product)), lines)
 
 
-def _launches(product: Product) -> str:
+def prepared(product: Product, oriented: list[str]) -> list[str]:
+    """Write what a launcher does before it launches: layouts, checks, the factors as the kernel reads them, results."""
+    names, op = product.signature, product.op
+    a = names.operands[op.a]
+    return [
+        *(f"{n} = {n}.contiguous()" for value, n in product.tail_operands.items() if not value.dense),
+        *_factors(product),
+        *shape_checks(product.tail_operands, op.out.shape, ""),
+        *oriented,
+        *(
+            f"{n} = {a}.new_empty(shape{f', dtype={v.dtype}' if v.dtype != op.a.dtype else ''})"
+            for v, n in names.results.items()
+        ),
+    ]
+
+
+def launches(product: Product) -> str:
+    """Say over what a launcher launches, and the shapes."""
     op, operands = product.op, product.signature.operands
     lead = "..., " if product.is_batched else ""
     shapes = f"(..., M, K) and ({lead}{'N, K' if op.b_is_nk else 'K, N'})"
@@ -70,8 +79,10 @@ def _factors(product: Product) -> list[str]:
     ]
 
 
-def _oriented(product: Product) -> list[str]:
+def _oriented(product: Product, copies: bool) -> list[str]:
     """Read b as [k, n], and lay out what the tensor cores would otherwise read slowly."""
+    if product.is_single and not copies and not product.op.b_is_nk:
+        return ["left = along_k(left)"]
     if product.is_single:
         k_first = "right" if product.op.b_is_nk else "right.mT"
         return [f"left, right = along_k(left), along_k({k_first}).mT"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from backends.compiler.ir import ONE, Op, Reduce, Shape, Value
+from backends.compiler.indexed import Read, reads, refuses
+from backends.compiler.ir import ONE, Op, Pointwise, Reduce, Scan, Shape, Value
 
 
 @dataclass(eq=False)
 class Group:
     """Operations of one kernel over `domain`; `dims` are the reduced ones; `kind` is
-    "elementwise", "reduction", "split" (a two-stage reduction), "matmul" or "extern"."""
+    "elementwise", "reduction", "split" (a two-stage reduction), "scan", "matmul", "convolution",
+    "attention" or "extern"."""
 
     kind: str
     domain: Shape
@@ -40,9 +42,36 @@ class Group:
         return [value for value in read if value not in made]
 
     @property
+    def in_place(self) -> list[Value]:
+        """Those read from memory at the kernel's own place."""
+        made = self.values
+        read = dict.fromkeys(value for op in self.ops for value in op.in_place)
+        return [value for value in read if value not in made]
+
+    @property
+    def elsewhere(self) -> set[Value]:
+        """What is read at computed places: nothing made here can be."""
+        return {value for op in self.ops for value in op.elsewhere}
+
+    @property
+    def reads(self) -> list[Read]:
+        """The readings at computed places."""
+        return [read for op in self.ops if isinstance(op, Pointwise) for read in reads(op.expr)]
+
+    @property
+    def refuses(self) -> bool:
+        """True where the kernel stops at a place that does not exist."""
+        return any(isinstance(op, Pointwise) and refuses(op.expr) for op in self.ops)
+
+    @property
     def reductions(self) -> list[Reduce]:
         """The reductions, in order."""
         return [op for op in self.ops if isinstance(op, Reduce)]
+
+    @property
+    def scans(self) -> list[Scan]:
+        """The scans, in order."""
+        return [op for op in self.ops if isinstance(op, Scan)]
 
     @property
     def reduced(self) -> set[Value]:

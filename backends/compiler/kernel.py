@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from backends.compiler.address import starts
 from backends.compiler.axes import layout
 from backends.compiler.body import Body
+from backends.compiler.expression import walk
 from backends.compiler.frame import Frame
 from backends.compiler.frames import choose
 from backends.compiler.group import Group
-from backends.compiler.ir import Reduce, Value
+from backends.compiler.indexed import Fold, Read
+from backends.compiler.ir import Pointwise, Reduce, Value
 from backends.compiler.margin import TAB, function, jit, launch, quoted
 from backends.compiler.passes import MASKS
 from backends.compiler.reducing import finish, masked
+from backends.compiler.schedule import Schedule
 from backends.compiler.shapes import (
     allocation,
     contiguous,
     described,
     full_operand,
     host_shape,
+    in_place,
     lengths,
+    mapped_shape,
+    measured,
+    reading_checks,
     shape_checks,
     words,
 )
@@ -39,12 +47,16 @@ Squeezed = Mapping[Value, Value]
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel and its launcher, and what the launcher takes: tensors, then numbers."""
+    """A kernel and its launcher, and what the launcher takes: tensors, then numbers.
+
+    `planes` is how many float16 numbers it takes for a float32, 0 where it takes float32 as it is.
+    """
 
     kernel: str
     launcher: str
     operands: tuple[Value, ...]
     scalars: tuple[str, ...]
+    planes: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,28 +69,44 @@ class Plan:
     squeezed: Squeezed
 
 
-def planned(group: Group, frame: Frame, squeezed: Squeezed) -> Plan:
-    """Name what goes in and out of a group's kernel in this frame."""
+def planned(group: Group, frame: Frame, squeezed: Squeezed, more: Iterable[str] = ()) -> Plan:
+    """Name what goes in and out of a group's kernel in this frame; `more` are names that its text uses itself."""
     axes = [name for axis in frame.layout.axes for name in (axis.name, axis.size)]
     own = [*frame.masks, *assigned(frame.setup), *assigned(frame.step), "n_elements", "has_nan"]
-    taken = [*axes, *own, *(IN_LOOPS if frame.loop else ())]
-    return Plan(group, frame, signature(group, taken), squeezed)
+    taken = [*axes, *own, *(IN_LOOPS if frame.loop else ()), *more]
+    starting = [measure for read in group.reads for measure in starts(read, frame)]
+    return Plan(group, frame, signature(group, taken, starting), squeezed)
 
 
-def write(group: Group, squeezed: Squeezed, name: str) -> KernelText:
+def write(group: Group, squeezed: Squeezed, name: str, schedule: Schedule) -> KernelText:
     """Write an elementwise or a reducing kernel."""
-    plan = planned(group, choose(layout(group)), squeezed)
+    plan = planned(group, schedule.adapt(choose(layout(group), reads_many=_reads_many(group))), squeezed)
     body = Body(group, plan.frame, plan.signature)
-    lines = _with_masks(body, streamed(body) if plan.frame.loop else _whole(body))
-    sizes = [size for size in _sizes(plan.frame) if size in words("\n".join(lines))]
-    names = plan.signature
+    return assembled(plan, body, streamed(body) if plan.frame.loop else _whole(body), name)
+
+
+MANY_READS = 8
+
+
+def _reads_many(group: Group) -> bool:
+    """Tell whether an element is made of a window of numbers, or of one from each of many places."""
+    nodes = [node for op in group.ops if isinstance(op, Pointwise) for node in walk(op.expr)]
+    return any(isinstance(node, Fold) for node in nodes) or sum(isinstance(node, Read) for node in nodes) > MANY_READS
+
+
+def assembled(plan: Plan, body: Body, written: list[str], name: str) -> KernelText:
+    """Put a kernel's lines under its coordinates and masks, and write its launcher."""
+    lines = _with_masks(body, written)
+    names, used = plan.signature, words("\n".join(lines))
+    sizes = [size for size in [*_sizes(plan.frame), *names.measures.values()] if size in used]
+    scalars = [name for name in names.scalars.values() if name in used]
     parameters = [
-        [f"{tensor}_ptr" for tensor in names.names_of.values()], [*sizes, *names.scalars.values()],
+        [f"{tensor}_ptr" for tensor in names.pointers], [*sizes, *scalars],
         [f"{constant}: tl.constexpr" for constant in plan.frame.constexprs],
     ]
-    doc = quoted(f"{formula(group)}: {plan.frame.summary}.", group.lines)
+    doc = quoted(f"{formula(plan.group)}: {plan.frame.summary}.", plan.group.lines)
     return KernelText(
-        jit(f"{name}_kernel", parameters, doc, lines), _launcher(plan, name, sizes),
+        jit(f"{name}_kernel", parameters, doc, lines), _launcher(plan, name, sizes, scalars),
         tuple(names.operands), tuple(names.scalars),
     )
 
@@ -100,12 +128,12 @@ def _whole(body: Body) -> list[str]:
     """Write everything for a tile that is read once."""
     lines, names = [], body.known
     for op in body.group.ops:
-        lines += [body.load(value, names) for value in op.inputs if value not in names]
+        lines += [body.load(value, names) for value in op.in_place if value not in names]
         if isinstance(op, Reduce):
             lines += finish(body, op, body.name(op), masked(body, op, names), body.layout.length)
             names[op.out] = body.name(op)
         else:
-            lines.append(body.compute(op, names))  # type: ignore[arg-type]
+            lines += body.steps(op, names)  # type: ignore[arg-type]
     return [*lines, *(body.store(value, names) for value in body.group.outputs)]
 
 
@@ -132,47 +160,55 @@ def _sizes(frame: Frame) -> list[str]:
 # ---- the launcher -------------------------------------------------------------------------------
 
 
-def _launcher(plan: Plan, name: str, sizes: list[str]) -> str:
+def _launcher(plan: Plan, name: str, sizes: list[str], scalars: list[str]) -> str:
     frame, names = plan.frame, plan.signature
     limit = frame.limit or ("", "")
     needed = {*sizes, *words(" ".join([frame.grid, *frame.blocks, *limit]))}
     groups = [
-        [*names.names_of.values(), *sizes, *names.scalars.values()],
+        [*names.pointers, *sizes, *scalars],
         [f"{constant}={value}" for constant, value in frame.constexprs.items()]
-        + ([f"num_warps={frame.warps}"] if frame.warps != "4" else []),
+        + ([f"num_warps={frame.warps}"] if frame.warps != "4" else [])
+        + (["debug=True", "sanitize_overflow=False"] if plan.group.refuses else []),
     ]
     lines = [
         *preparations(plan, needed),
         *([f"if {limit[0]}:", f'{TAB}raise ValueError(f"{limit[1]}")'] if frame.limit else []),
         *frame.blocks,
         *launch(f"{name}_kernel", frame.grid, groups),
-        f"return {', '.join(names.results.values())}",
+        *([f"return {', '.join(names.returned.values())}"] if names.returned else []),
     ]
     return function(name, names.parameters, quoted(launches(plan)), lines)
 
 
 def launches(plan: Plan) -> str:
     """Say over what a launcher launches, and the shapes."""
-    full = full_operand(plan.signature.operands, plan.group.domain)
-    of = full[1] if full else f"{' and '.join(plan.signature.operands.values())} broadcast together"
+    group, operands = plan.group, plan.signature.operands
+    full = full_operand(in_place(group, operands), group.domain)
+    of = full[1] if full else f"{' and '.join(operands.values())} broadcast together"
+    if not full and group.elsewhere:
+        of = next(iter(plan.signature.results.values()))
     shape = "of any shape" if plan.frame.is_flat else f"shape {described(plan.frame.layout)}"
     return f"Launch over {plan.frame.over} of {of}, {shape}."
 
 
 def preparations(plan: Plan, needed: set[str]) -> list[str]:
     """Write what a launcher does before it launches: layouts, shape checks, allocations, lengths."""
-    operands, domain = plan.signature.operands, plan.group.domain
-    shape = host_shape(operands, domain)
+    group, operands, domain = plan.group, plan.signature.operands, plan.group.domain
+    beside = in_place(group, operands)
+    shape = mapped_shape(group, plan.signature) or host_shape(beside, domain)
+    of_any_shape = plan.frame.is_flat and all(len(value.shape) == len(domain) for value in beside)
     lines = [
-        *shape_checks(operands, domain, shape),
+        *shape_checks(beside, domain, shape, of_any_shape=of_any_shape),
+        *reading_checks(group, plan.signature),
         *(
             allocation(plan.group, plan.signature, value, is_squeezed=value in plan.squeezed)
-            for value in plan.signature.results
+            for value in plan.signature.returned
         ),
         *lengths(plan.frame.layout, needed),
+        *measured(plan.signature, needed),
     ]
     if "n_elements" in needed:
-        full = full_operand(operands, domain)
+        full = full_operand(beside, domain)
         lines.append(f"n_elements = {full[1] if full else next(iter(plan.signature.results.values()))}.numel()")
     is_read = "shape" in words("\n".join(lines).replace(".shape", ""))
     return [*contiguous(operands), *([f"shape = {shape}"] if is_read else []), *lines]

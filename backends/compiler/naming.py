@@ -16,6 +16,9 @@ RESERVED = {
 }
 """What the emitted text uses itself."""
 
+FREE = {"block", "row", "column", "line"}
+"""Of these, what only kernels and launchers use: functions that call them may, for a module."""
+
 OTHER_WORDS = {
     "abs": "magnitude", "sum": "total", "max": "largest", "min": "smallest", "pow": "power", "all": "all_true",
     "any": "any_true", "round": "rounded", "slice": "part", "pad": "padded",

@@ -46,6 +46,21 @@ def leaf_call(node: torch.fx.Node) -> tuple[str, str] | None:
     return (_once(path), key) if name.startswith("torch.nn.modules.") and path else None
 
 
+def module_calls(node: torch.fx.Node) -> tuple[tuple[str, str], ...]:
+    """Return the module calls a node ran in, the outermost first: path, with a number behind @ for a later call, class.
+
+    The module that is converted is none of them.
+    """
+    stack = (node.meta.get("nn_module_stack") or {}).values()
+    return tuple((path, _short(kind)) for path, kind in stack if path and not path.startswith("_empty"))
+
+
+def _short(kind: str | type) -> str:
+    """Write a class as people do: nn.Linear for torch's own, its bare name for one of the file's."""
+    name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return ("nn." if name.startswith("torch.nn.modules.") else "") + name.rpartition(".")[2]
+
+
 def _once(path: str) -> str:
     """Drop the number that the exporter gives a module's second call."""
     return re.sub(r"@\d+", "", path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.compiler.expression import Ref, substitute, walk
 from backends.compiler.group import Group
-from backends.compiler.ir import Pointwise, Value, root
+from backends.compiler.ir import Op, Pointwise, Value, is_written_back, root
 
 INLINE = 10
 """Largest expression, in nodes, that one assignment may hold."""
@@ -16,11 +16,17 @@ def find_outputs(groups: list[Group], returned: list[Value]) -> None:
     for group in groups:
         if group.kind == "extern":
             continue
-        group.outputs = [op.out for op in group.ops if op.out in leaving]
-        group.steps = [op.label for op in group.ops if not op.label.startswith("_")]
-        group.steps = group.steps or [group.ops[-1].label.strip("_")]
-        group.lines = list(dict.fromkeys(op.origin.line for op in group.ops if op.origin.line))
+        group.outputs = [op.out for op in group.ops if op.out in leaving or op.has_effect]
+        every = [part for op in group.ops for part in (*_absorbed(op), op)]
+        group.steps = [op.label for op in every if not op.label.startswith("_")]
+        made = [value.op.label for value in group.outputs if value.op is not None and not is_written_back(value)]
+        group.steps = group.steps or [label.strip("_") for label in made or [group.ops[-1].label]]
+        group.lines = list(dict.fromkeys(op.origin.line for op in every if op.origin.line))
         _inline(group)
+
+
+def _absorbed(op: Op) -> tuple[Op, ...]:
+    return op.absorbed if isinstance(op, Pointwise) else ()
 
 
 def _inline(group: Group) -> None:
@@ -34,6 +40,10 @@ def _inline(group: Group) -> None:
         reader = readers[0]
         reads = sum(isinstance(node, Ref) and node.value is op.out for node in walk(reader.expr))
         size = len(walk(op.expr)) + len(walk(reader.expr))
+        if (op.extents is not None or op.claims) and op.out.shape != reader.out.shape:
+            continue
         if reads == 1 and size <= INLINE and op.origin.lineno == reader.origin.lineno:
             reader.expr = substitute(reader.expr, op.out, op.expr)
+            reader.extents, reader.coordinates = reader.extents or op.extents, reader.coordinates or op.coordinates
+            reader.claims += op.claims
             group.ops.remove(op)

@@ -20,7 +20,7 @@ def is_ready(value: Value, body: Body) -> bool:
     op = made_by(body).get(value)
     if value in body.known or op is None:
         return True
-    return not isinstance(op, Reduce) and all(is_ready(source, body) for source in op.inputs)
+    return not isinstance(op, Reduce) and all(is_ready(source, body) for source in op.in_place)
 
 
 def outside(body: Body) -> list[str]:
@@ -29,11 +29,11 @@ def outside(body: Body) -> list[str]:
     for op in body.group.ops:
         if not isinstance(op, Pointwise) or op.out in body.known or not _is_line_level(op.out, body):
             continue
-        missing = [source for source in op.inputs if source not in body.known]
+        missing = [source for source in op.in_place if source not in body.known]
         if any(source in made or not _is_line_level(source, body) for source in missing):
             continue
         lines += [body.load(source, body.known) for source in missing]
-        lines.append(body.compute(op, body.known))
+        lines += body.steps(op, body.known)
     return lines
 
 
@@ -45,9 +45,9 @@ def inside(body: Body, wanted: list[Value], names: dict[Value, str]) -> list[str
     """Write a loop's lines up to the wanted values: coordinates, loads, operations."""
     made = made_by(body)
     needed = _needed(wanted, body)
-    read = dict.fromkeys([*(source for op in needed for source in op.inputs), *wanted])
+    read = dict.fromkeys([*(source for op in needed for source in op.in_place), *wanted])
     loads = [body.load(value, names) for value in read if value not in names and value not in made]
-    return [*body.frame.step, MASKS, *loads, *(body.compute(op, names) for op in needed)]
+    return [*body.frame.step, MASKS, *loads, *(line for op in needed for line in body.steps(op, names))]
 
 
 def _needed(values: list[Value], body: Body) -> list[Pointwise]:
@@ -60,7 +60,7 @@ def _needed(values: list[Value], body: Body) -> list[Pointwise]:
         op = made.get(value)
         if op is not None and value not in body.known and op not in found:
             found.add(op)
-            waiting += op.inputs
+            waiting += op.in_place
     return [op for op in body.group.ops if op in found and isinstance(op, Pointwise)]
 
 

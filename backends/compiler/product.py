@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
 from backends.compiler.group import Group
 from backends.compiler.ir import MatMul, Value
-from backends.compiler.signature import Signature
+from backends.compiler.signature import Signature, signature
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,28 @@ class Product:
             for letter, factor in (("a", self.op.a), ("b", self.op.b))
         )
         return f"{a}_ptr", f"{b}_ptr"
+
+
+def named(group: Group, taken: Iterable[str]) -> Product:
+    """Name what goes in and out of a product's kernel, apart from the names that its text has itself."""
+    op = group.ops[0]
+    assert isinstance(op, MatMul)
+    return Product(group, op, signature(group, taken), is_batched(op))
+
+
+def coordinates(op: MatMul) -> dict[int, str]:
+    """Name the coordinates that a program has of its results, by dimension counted from the last.
+
+    Leading dimensions that count as rows, or several that count as one batch, have none of their own.
+    """
+    rank = len(op.out.shape)
+    if rank == 2:
+        return {2: "row", 1: "column"}
+    if not is_batched(op):
+        return {1: "column"}
+    return {3: "batch", 2: "row", 1: "column"} if rank == 3 else {2: "row", 1: "column"}
+
+
+def is_batched(op: MatMul) -> bool:
+    """Tell whether both factors have leading dimensions."""
+    return len(op.out.shape) > 2 and len(op.b.shape) > 2

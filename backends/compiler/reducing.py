@@ -13,11 +13,13 @@ from backends.compiler.text import literal
 NAN_NOTE = "# a NaN anywhere makes the result NaN, as in PyTorch; the reduction alone would skip it"
 POSITIONS = ("argmax", "argmin")
 SUMS = ("sum", "mean")
+CARRYING_NAN = (*SUMS, "prod", "max_skipping_nan")
+"""Kinds in which a NaN goes its way, or needs none."""
 
 
 def accumulator_dtype(op: Reduce) -> torch.dtype:
     """Return the dtype a reduction is carried in."""
-    return compute_dtype(op.out.dtype if op.kind in SUMS else op.source.dtype)
+    return compute_dtype(op.out.dtype if op.kind in (*SUMS, "prod") else op.source.dtype)
 
 
 def over(op: Reduce) -> str:
@@ -27,7 +29,7 @@ def over(op: Reduce) -> str:
 
 def keeps_nan(op: Reduce) -> bool:
     """Tell whether a NaN in the source must reach the result."""
-    return op.kind not in (*SUMS, "max_skipping_nan") and op.source.dtype.is_floating_point
+    return op.kind not in CARRYING_NAN and op.source.dtype.is_floating_point
 
 
 def masked(body: Body, op: Reduce, names: dict[Value, str]) -> str:
@@ -40,8 +42,8 @@ def masked(body: Body, op: Reduce, names: dict[Value, str]) -> str:
 
 def updated(op: Reduce, acc: str, value: str) -> str:
     """Write how a block's values enter the accumulator."""
-    if op.kind in SUMS:
-        return f"{acc} += {value}"
+    if op.kind in (*SUMS, "prod"):
+        return f"{acc} {'*' if op.kind == 'prod' else '+'}= {value}"
     nan = ", propagate_nan=tl.PropagateNan.ALL" if keeps_nan(op) else ""
     function = "tl.maximum" if over(op) == "tl.max" else "tl.minimum"
     return f"{acc} = {function}({acc}, {value}{nan})"
@@ -66,6 +68,8 @@ def divisor(count: str, correction: float = 0.0) -> str:
 def combined(body: Body, op: Reduce, result: str, tile: str) -> list[str]:
     """Reduce a tile along its axis, a mean's as the sum it is divided from."""
     axis = body.frame.axis
+    if op.kind == "prod":
+        return [f"{result} = tl.reduce({tile}, {axis}, combine_fn=product_of)"]
     if not keeps_nan(op):
         return [f"{result} = {over(op)}({tile}, {axis})"]
     values = tile if tile.isidentifier() else body.signature.names.unused(f"{result}_of")
@@ -93,8 +97,8 @@ def _position(body: Body, op: Reduce, result: str, tile: str) -> list[str]:
 def identity(op: Reduce) -> str:
     """Write the number that changes nothing."""
     dtype = compute_dtype(op.source.dtype)
-    if op.kind in SUMS:
-        return literal(0, dtype)
+    if op.kind in (*SUMS, "prod"):
+        return literal(int(op.kind == "prod"), dtype)
     is_min = op.kind in ("min", "argmin")
     if dtype.is_floating_point:
         return 'float("inf")' if is_min else 'float("-inf")'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from torch.utils import _pytree as pytree
@@ -27,6 +27,9 @@ def _write(node: Any) -> str:
         return "None"
     if type(node) is dict:
         return "{{" + ", ".join(f"{key!r}: {_write(value)}" for key, value in node.items()) + "}}"
+    if is_dataclass(node):
+        held = ((field.name, getattr(node, field.name)) for field in fields(node) if field.init)
+        return f"{type(node).__name__}({', '.join(f'{name}={_write(value)}' for name, value in held)})"
     if not isinstance(node, (tuple, list)):
         raise NothingToConvert("not_convertible", f"forward returns a {type(node).__name__}")
     inner = ", ".join(map(_write, node))

@@ -51,15 +51,15 @@ def _next_step(builder: Builder, tree: Expr) -> tuple[Expr, Restore | None] | No
     operands = _operands(tree)
     if any(isinstance(node, Index) for node in walk(tree)):
         return None
-    for operand in operands:
-        op = operand.op
-        if not isinstance(op, View):
-            continue
+    views = [(operand, operand.op) for operand in operands if isinstance(operand.op, View)]
+    for operand, op in views:
         others = [other for other in operands if other is not operand]
         if op.kind == "expand" and _covers(operand, others):
             return replace(tree, operand, op.source), None
         if op.kind == "squeeze" and op.dim == 0 and any(len(other.shape) > len(operand.shape) for other in others):
             return replace(tree, operand, op.source), None  # broadcasting puts the leading 1 back
+    for operand, op in views:
+        others = [other for other in operands if other is not operand]
         if op.source.op is None or isinstance(op.source.op, Extern):
             continue  # a view of an argument or of PyTorch's result costs nothing where it is
         if op.kind in _STEPS and (step := _STEPS[op.kind](builder, op, operand, others)):

@@ -96,9 +96,9 @@ def _second(plan: Plan, body: Body, parts: dict[Reduce, str]) -> Stage:
     loaded = []
     for step in plan.group.tail:
         assert isinstance(step, Pointwise)
-        missing = [value for value in step.inputs if value not in names]
+        missing = [value for value in step.in_place if value not in names]
         lines += [body.load(value, names) for value in missing]
-        lines.append(body.compute(step, names))
+        lines += body.steps(step, names)
         loaded += missing
     results = [value for value in plan.group.outputs if value in names and value not in loaded]
     lines += [body.store(value, names) for value in results]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 
 Statement = tuple[str, str, int]
 """A statement on one line, the name it assigns or "", its first line's number."""
@@ -16,6 +17,7 @@ def statements(source: str) -> Callable[[int], Statement]:
     rows = source.splitlines()
     simple = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Simple)]
 
+    @cache
     def find(line: int) -> Statement:
         around = [node for node in simple if node.lineno <= line <= (node.end_lineno or node.lineno)]
         if not around:

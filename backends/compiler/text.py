@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from backends.compiler.expression import Call, Expr, Index, Literal, Ref, Scalar
+from backends.compiler.indexed import Measure, Name, Tap
 from backends.compiler.ir import Value
 
 TYPES = {
@@ -30,6 +33,18 @@ FUNCTIONS = {
     "tanh": "tanh_of", "log1p": "log1p_of", "expm1": "expm1_of",  # Triton has none: see carried.py
 }
 
+LIBDEVICE = {
+    **{name: name for name in """
+    acos acosh asin asinh atan atan2 atanh copysign erfc erfcx erfinv fmod hypot lgamma tan
+    """.split()},
+    "i0": "cyl_bessel_i0", "i1": "cyl_bessel_i1", "ndtri": "normcdfinv",
+}
+"""Functions of CUDA's own mathematics library, which PyTorch calls too; by PyTorch's names."""
+
+IN_DOUBLE = {"tanh", "log1p", "expm1"}
+"""Functions whose form here has float32's digits: for float64 they are the library's."""
+
+
 def literal(number: float, dtype: torch.dtype) -> str:
     """Write a number so that Triton reads it as the dtype's kind."""
     if dtype == torch.bool:
@@ -40,13 +55,23 @@ def literal(number: float, dtype: torch.dtype) -> str:
     return repr(value) if math.isfinite(value) else f'float("{value}")'
 
 
+def _is_float32(number: float) -> bool:
+    return not math.isfinite(number) or struct.unpack("f", struct.pack("f", number))[0] == number
+
+
 class Writer:
-    """Writes expressions given the kernel's names for tensors' elements, scalars and coordinates."""
+    """Writes expressions given the kernel's names for tensors' elements, scalars and coordinates.
+
+    `known` names nodes that the kernel has written already, by identity; `measures` the launcher's numbers.
+    """
 
     def __init__(
-        self, names: Mapping[Value, str], scalars: Mapping[str, str], indices: Mapping[int, str]
+        self, names: Mapping[Value, str], scalars: Mapping[str, str], indices: Mapping[int, str],
+        known: Mapping[int, str] | None = None, measures: Mapping[Any, str] | None = None,
     ) -> None:
         self.names, self.scalars, self.indices = names, scalars, indices
+        self.known = known if known is not None else {}  # filled while it is in use
+        self.measures = measures or {}
 
     def write(self, x: Expr, least: int = 0) -> str:
         """Return the text of x, in brackets if it binds less tightly than `least`."""
@@ -54,6 +79,12 @@ class Writer:
         return f"({text})" if binding < least else text
 
     def _write(self, x: Expr) -> tuple[str, int]:
+        if id(x) in self.known:
+            return self.known[id(x)], ATOM
+        if isinstance(x, Name):
+            return x.text, ATOM
+        if isinstance(x, Measure):
+            return self.measures[x.key], ATOM
         if isinstance(x, Ref):
             return self.names[x.value], ATOM
         if isinstance(x, Literal):
@@ -63,7 +94,7 @@ class Writer:
             return self.scalars[x.host], ATOM
         if isinstance(x, Index):
             return self.indices[x.from_end], ATOM
-        assert isinstance(x, Call)
+        assert isinstance(x, Call), type(x)
         return self._call(x)
 
     def _call(self, x: Call) -> tuple[str, int]:
@@ -83,14 +114,29 @@ class Writer:
         if name == "cast":
             return self._cast(arguments[0], x.dtype), ATOM
         if name in ("maximum", "minimum"):
-            inner = ", ".join(self.write(argument) for argument in arguments)
+            inner = ", ".join(self._exact(argument) for argument in arguments)
             nan = ", propagate_nan=tl.PropagateNan.ALL" if x.dtype.is_floating_point else ""
             return f"tl.{name}({inner}{nan})", ATOM
-        return f"{FUNCTIONS[name]}({', '.join(self.write(argument) for argument in arguments)})", ATOM
+        if name in LIBDEVICE or (name in IN_DOUBLE and x.dtype == torch.float64):
+            inner = ", ".join(self._of_one_type(argument) for argument in arguments)
+            return f"libdevice.{LIBDEVICE.get(name, name)}({inner})", ATOM
+        return f"{FUNCTIONS[name]}({', '.join(self._exact(argument) for argument in arguments)})", ATOM
+
+    def _exact(self, x: Expr) -> str:
+        """Write a function's argument; as a bare number, one of float64 would be rounded to float32."""
+        is_rounded = isinstance(x, Literal) and x.dtype == torch.float64 and not _is_float32(x.number)
+        return f"tl.full((), {self.write(x)}, tl.float64)" if is_rounded else self.write(x)
+
+    def _of_one_type(self, x: Expr) -> str:
+        """Write an argument of the library's, which converts none: a bare number would be a float32, or an int32."""
+        is_bare = isinstance(x, Scalar) or (isinstance(x, Literal) and x.dtype == torch.float64)
+        return f"tl.full((), {self.write(x)}, {TYPES[x.dtype]})" if is_bare else self.write(x)
 
     def _cast(self, x: Expr, dtype: torch.dtype) -> str:
         if dtype == torch.bool:
             return f"({self.write(x, 2)} != 0)"
         if isinstance(x, Scalar):
             return f"({self.write(x)} + tl.zeros((1,), {TYPES[dtype]}))"
+        if isinstance(x, Tap):
+            return f"tl.cast({self.write(x)}, {TYPES[dtype]})"  # Triton's interpreter has Python's int there
         return f"{self.write(x, ATOM)}.to({TYPES[dtype]})"

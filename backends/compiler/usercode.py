@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import re
+import sys
 import textwrap
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backends.compiler.usernames import defined, free_names, is_method
 
 KEPT_CALLS = ("torch.set_default_dtype", "torch.set_float32_matmul_precision")
 """Module-level calls that change what the constructor makes."""
+
+
+def _starred(statement: ast.Import | ast.ImportFrom, needed: set[str]) -> list[str] | None:
+    """Name what `from package import *` is needed for: the star of torch would hide min and max from the kernels.
+
+    None where the package was not imported when the module was captured, so that nobody knows what is in it.
+    """
+    module = sys.modules.get(statement.module or "") if isinstance(statement, ast.ImportFrom) else None
+    if module is None:
+        return None
+    offered = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    return sorted(needed.intersection(offered) - set(dir(builtins)))
 
 
 @dataclass(frozen=True)
@@ -25,9 +39,12 @@ class Kept:
     model: str
 
 
-def keep(source: str, entry: str, forward_body: str) -> Kept:
-    """Take over what `entry` needs to be built, with a new forward; the class becomes ModelNew."""
-    return _Keeper(source, entry).keep(forward_body)
+def keep(source: str, entry: str, forward_body: str, functions: Sequence[str] = ()) -> Kept:
+    """Take over what `entry` needs to be built, with a new forward, and what that and its functions read.
+
+    The class becomes ModelNew.
+    """
+    return _Keeper(source, entry).keep(forward_body, functions)
 
 
 class _Keeper:
@@ -40,8 +57,8 @@ class _Keeper:
             for name in defined(statement):
                 self.definitions[name] = statement
 
-    def keep(self, forward_body: str) -> Kept:
-        needed = self._needed(forward_body)
+    def keep(self, forward_body: str, functions: Sequence[str]) -> Kept:
+        needed = self._needed("\n".join([*functions, forward_body]))
         parts, model = [], ""
         for statement in self.tree.body:
             if isinstance(statement, ast.Expr) and ast.unparse(statement.value).startswith(KEPT_CALLS):
@@ -115,6 +132,10 @@ class _Keeper:
                 if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
                     kept = list(statement.names)
                 for alias in kept:
+                    names = _starred(statement, needed - set(self.definitions)) if alias.name == "*" else None
+                    if isinstance(statement, ast.ImportFrom) and names is not None:
+                        texts += [f"from {statement.module} import {', '.join(names)}"] if names else []
+                        continue
                     text = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
                     lead = ""
                     if isinstance(statement, ast.ImportFrom):

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from backends.compiler import seethrough
+from backends.compiler import seethrough, viewmaps
+from backends.compiler.indexed import Map
 from backends.compiler.ir import ONE, Op, Shape, Size, Value, View
 
 
@@ -19,10 +20,10 @@ class Views:
 
     def view(
         self, source: Value, shape: Shape, text: str, kind: str = "opaque", dim: int = 0, *, label: str = "view",
-        dense: bool = True,
+        dense: bool = True, map: Map | None = None,
     ) -> Value:
         """Make a view on the host: `text` with {0} for the source."""
-        out = self._add(View, label, shape, source.dtype, source=source, text=text, kind=kind, dim=dim)
+        out = self._add(View, label, shape, source.dtype, source=source, text=text, kind=kind, dim=dim, map=map)
         out.aliases, out.dense = source, dense and source.dense
         return out
 
@@ -35,7 +36,8 @@ class Views:
                 source = undone
                 continue
             shape = source.shape[:dim] + source.shape[dim + 1 :]
-            source = self.view(source, shape, f"{{0}}.squeeze({dim})", "squeeze", dim, label="squeeze")
+            text, where = f"{{0}}.squeeze({dim})", viewmaps.squeezed(source, dim)
+            source = self.view(source, shape, text, "squeeze", dim, label="squeeze", map=where)
         return source
 
     def unsqueeze(self, source: Value, dim: int) -> Value:
@@ -43,17 +45,24 @@ class Views:
         if undone := seethrough.undo(source, "squeeze", dim):
             return undone
         shape = (*source.shape[:dim], ONE, *source.shape[dim:])
-        return self.view(source, shape, f"{{0}}.unsqueeze({dim})", "unsqueeze", dim, label="unsqueeze")
+        text, where = f"{{0}}.unsqueeze({dim})", viewmaps.unsqueezed(source, dim)
+        return self.view(source, shape, text, "unsqueeze", dim, label="unsqueeze", map=where)
 
     def flatten(self, source: Value, start: int, end: int, size: Size) -> Value:
         """Merge dimensions start..end into one."""
         shape = (*source.shape[:start], size, *source.shape[end + 1 :])
         text = f"{{0}}.flatten({start}, {end})"
-        return self.view(source, shape, text, "flatten", start, label="flatten")
+        flat = viewmaps.flattened(source, shape, start, end)
+        return self.view(source, shape, text, "flatten", start, label="flatten", map=flat)
 
-    def unflatten(self, source: Value, dim: int, sizes: Sequence[Size], text: str) -> Value:
-        """Split a dimension; `text` is how the host writes the sizes."""
+    def unflatten(
+        self, source: Value, dim: int, sizes: Sequence[Size], text: str, given: Sequence[Any] = ()
+    ) -> Value:
+        """Split a dimension; `text` is how the host writes the sizes, `given` what the user gave."""
         shape = (*source.shape[:dim], *sizes, *source.shape[dim + 1 :])
         if (undone := seethrough.undo(source, "flatten", dim)) and undone.shape == shape:
             return undone
-        return self.view(source, shape, f"{{0}}.unflatten({dim}, {text})", "unflatten", dim, label="unflatten")
+        extents = viewmaps.split_extents(source, dim, sizes, given) if given else []
+        parted = viewmaps.split(source, shape, dim, len(sizes), extents) if extents else None
+        text = f"{{0}}.unflatten({dim}, {text})"
+        return self.view(source, shape, text, "unflatten", dim, label="unflatten", map=parted)

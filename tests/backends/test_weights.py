@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backends import BackendUnavailable, Chunk, Request
+from backends import BackendUnavailable, Chunk, Drawing, Request
+from backends.answers import sampling_for
+from backends.detokenizer import Detokenizer
 from backends.local import Local
 from backends.model_files import find, own_template
-from backends.weights import Detokenizer, Sampling, Weights
+from backends.model_name import read, wants_raw_prompt
+from backends.weights import OutOfMemory, Sampling, Weights
 from tests.backends import tiny
 from verifier.nursery import Nursery
 
@@ -57,6 +65,39 @@ def test_same_seed_same_text(weights: Weights) -> None:
     assert first == again != other
 
 
+def test_a_batch_is_streamed_row_by_row(weights: Weights) -> None:
+    """Prompts of different lengths in one batch each get the text that they get alone."""
+    prompts = [PROMPT, "?", "a longer prompt than the others, so that they are padded"]
+    texts: dict[int, str] = {}
+    ends: dict[int, str] = {}
+    for piece in weights.rows(prompts, Sampling(temperature=0, max_new_tokens=60)).pieces():
+        if piece.text is None:
+            ends[piece.row] = piece.cut
+        else:
+            assert piece.row not in ends
+            texts[piece.row] = texts.get(piece.row, "") + piece.text
+    assert texts[0] == ANSWER and ends[0] == "" and set(ends) == {0, 1, 2}
+    alone = [drawn(weights, prompt, Sampling(temperature=0, max_new_tokens=60))[0] for prompt in prompts]
+    assert [texts[row] for row in range(3)] == alone
+
+
+def test_a_fix_copies_from_its_prompt(weights: Weights) -> None:
+    """Drawn several tokens at a time where the text repeats itself, the answer stays the same."""
+    plain = drawn(weights, PROMPT, Sampling(temperature=0))
+    assert drawn(weights, PROMPT, Sampling(temperature=0, copies=True)) == plain
+
+
+def test_one_row_can_end_early(weights: Weights) -> None:
+    """A row that nobody wants any more is drawn no further, and the others go on."""
+    generation = weights.rows(["?", "!"], Sampling(1.0, max_new_tokens=200, seed=0))
+    counts = [0, 0]
+    for piece in generation.pieces():
+        counts[piece.row] += len(piece.text or "")
+        if piece.row == 0:
+            generation.stop(0)
+    assert counts[0] <= 3 < counts[1]
+
+
 def test_closing_stops_the_model(weights: Weights) -> None:
     """No thread goes on after the stream was closed."""
     before = threading.active_count()
@@ -86,30 +127,137 @@ def test_detokenizer_equals_decoding_at_once(weights: Weights, text: str) -> Non
     assert "".join(pieces) == text and "�" not in "".join(pieces)
 
 
-def test_backend_streams_code_and_stops_after_the_file(weights: Weights, tmp_path: Path) -> None:
-    """The backend asks by the model's own template, and what it streams as code is the file."""
-    folder = tiny.build(tmp_path, chat=False)
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with a raw prompt of its own, which it answers."""
+    folder = tiny.build(tmp_path_factory.mktemp("taught"), chat=False)
     (folder / "kernelllm.py").write_text("PROMPT_TEMPLATE = '''Convert {}:\n'''\n")
     tiny.teach(folder, "Convert SOURCE:\n", ANSWER)
-    local = Local(str(folder), "cpu")
+    return folder
+
+
+def test_backend_streams_code_and_stops_after_the_file(taught: Path) -> None:
+    """The backend asks by the model's own template, and what it streams as code is the file."""
+    local = Local(str(taught), "cpu")
     chunks = list(local.write(Request("SOURCE", "Model")))
-    assert Chunk("final", "import torch\nclass ModelNew: 'ü🙂'\n") in chunks
+    assert Chunk("final", "import torch\nclass ModelNew: 'ü🙂'\n") in chunks and not local.takes_feedback
 
 
-def test_a_model_in_a_child_is_ended_by_closing(tmp_path: Path) -> None:
-    """Where children are given the model lives in one: it streams from there, and Ctrl-C ends it at once."""
-    folder = tiny.build(tmp_path)
+def answered(drawing: Drawing, count: int, source: str = "SOURCE", **more: Any) -> dict[int, list[Chunk]]:
+    """Draw several answers to their ends."""
+    for candidate in range(count):
+        drawing.add(Request(source, "Model", candidate=candidate, **more))
+    answers: dict[int, list[Chunk]] = {}
+    ended = set()
+    while (piece := drawing.receive()) is not None:
+        if piece.fault:
+            raise piece.fault
+        if piece.chunk:
+            answers.setdefault(piece.candidate, []).append(piece.chunk)
+        else:
+            ended.add(piece.candidate)
+    assert ended == set(answers) == set(range(count))
+    return answers
+
+
+def test_all_candidates_come_from_one_batch(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run draws them all, each streamed, and the same seed draws the same ones."""
+    batches: list[int] = []
+    rows = Weights.rows
+    monkeypatch.setattr(Weights, "rows", lambda self, p, s: batches.append(len(p)) or rows(self, p, s))
+    monkeypatch.setattr("backends.answers.MAX_NEW_TOKENS", 40)
+    local = Local(str(taught), "cpu")
+    runs = [answered(local.draw(4), 4, "OTHER", seed=seed, alone=False) for seed in (1, 1, 2)]
+    assert batches == [4, 4, 4]
+    said = [[c for n in range(4) for c in run[n] if c.kind != "status"] for run in runs]
+    assert said[0] == said[1] != said[2]
+    assert len({str(chunks) for chunks in runs[1].values()}) == 4
+
+
+def test_sampling_of_one_and_of_several() -> None:
+    """A single answer is drawn as the model's card draws it, KernelLLM's best of several as its published figures."""
+
+    def drawn_at(alone: bool, raw: bool) -> tuple[float, float]:
+        sampling = sampling_for(Request("s", "M", alone=alone), None, raw=raw)
+        return sampling.temperature, sampling.top_p
+
+    assert drawn_at(True, True) == drawn_at(True, False) == (0.6, 0.95)
+    assert drawn_at(False, True) == (1.0, 0.97) and drawn_at(False, False) == (0.8, 0.95)
+
+
+def test_out_of_memory_halves_the_batch(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, every answer is drawn in the end, and the next batch begins with what fits."""
+    rows = Weights.rows
+    batches: list[int] = []
+
+    def small(self: Weights, prompts: Any, sampling: Sampling) -> Any:
+        batches.append(len(prompts))
+        if len(prompts) > 2:
+            raise OutOfMemory("CUDA out of memory")
+        return rows(self, prompts, sampling)
+
+    monkeypatch.setattr(Weights, "rows", small)
+    local = Local(str(taught), "cpu")
+    answers = answered(local.draw(6), 6)
+    assert batches[:3] == [6, 3, 1]
+    told = [chunk.text for chunks in answers.values() for chunk in chunks if chunk.kind == "status"]
+    assert "out of memory with 6 answers at a time: 3 from now on" in told
+    assert all(Chunk("again", "") in chunks for chunks in answers.values())
+    monkeypatch.setattr(Weights, "rows", lambda *_: (_ for _ in ()).throw(OutOfMemory("no")))
+    with pytest.raises(BackendUnavailable, match="no room for one answer"):
+        answered(local.draw(1), 1)
+
+
+def test_a_model_in_a_child(taught: Path) -> None:
+    """It streams from there; Ctrl-C returns at once, and keeps it loaded for the next turn."""
     nursery = Nursery()
+    spawned: list[str] = []
+    local = Local(str(taught), "cpu", lambda target: spawned.append(target) or nursery.spawn(target))
     try:
-        local = Local(str(folder), "cpu", nursery.spawn)
-        answer = local.write(Request("SOURCE", "Model"))
-        assert [next(answer).kind for _ in range(2)] == ["status", "prose"]
+        answer = local.write(Request("OTHER", "Model"))
+        assert next(answer).text == f"loading {taught}"
+        assert next(answer).kind != "status"
         began = time.monotonic()
         answer.close()  # type: ignore[attr-defined]
         assert time.monotonic() - began < 0.2
+        again = answered(local.draw(3), 3, alone=False)
+        assert all(chunks[-1].kind == "final" for chunks in again.values()) and not local.takes_feedback
+        assert spawned.count("backends.model_child:serve") == 1
+    finally:
+        local.close()
+        nursery.close()
+
+
+def test_a_model_named_from_here_is_found_by_its_child(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child works in a folder of its own, so a relative path is made whole before it goes there."""
+    monkeypatch.chdir(taught.parent)
+    nursery = Nursery()
+    local = Local(f"./{taught.name}#plain", "cpu", nursery.spawn)
+    try:
+        answer = local.write(Request("SOURCE", "Model"))
+        assert [next(answer).kind == "status" for _ in range(2)] == [True, False]
+        answer.close()  # type: ignore[attr-defined]
+    finally:
+        local.close()
+        nursery.close()
+
+
+@pytest.mark.slow
+def test_a_model_that_was_killed_is_started_again(taught: Path) -> None:
+    """As the system does when memory is short: one line, and the next request loads it anew."""
+    nursery = Nursery()
+    local = Local(str(taught), "cpu", nursery.spawn)
+    try:
+        answer = local.write(Request("OTHER", "Model"))
+        assert [next(answer).kind == "status" for _ in range(2)] == [True, False]
+        os.kill(local._child.pid, signal.SIGKILL)  # type: ignore[union-attr]
+        with pytest.raises(BackendUnavailable, match="process ended"):
+            list(answer)
+        assert answered(local.draw(1), 1)
         with pytest.raises(BackendUnavailable, match="no model at"):
             list(Local("/no/such/model", "cpu", nursery.spawn).write(Request("SOURCE", "Model")))
     finally:
+        local.close()
         nursery.close()
 
 
@@ -141,3 +289,43 @@ def test_broken_weights_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable) as fault:
         Weights(str(folder), "cpu")
     assert "\n" not in fault.value.message
+
+
+def test_a_half_downloaded_model(tmp_path: Path) -> None:
+    """Weights that are missing or cut off are told as that, and how to go on."""
+    folder = tiny.build(tmp_path)
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1000])
+    with pytest.raises(BackendUnavailable, match=r"only partly here: model\.safetensors is cut off") as fault:
+        Weights(str(folder), "cpu")
+    assert fault.value.hint == "copy or fetch its files once more"
+    weights.unlink()
+    with pytest.raises(BackendUnavailable, match="no weights here"):
+        Weights(str(folder), "cpu")
+    parts = {f"layer{n}": f"model-0000{n}-of-00002.safetensors" for n in (1, 2)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    (folder / parts["layer1"]).write_bytes(whole)
+    with pytest.raises(BackendUnavailable, match="1 of 2 weight files are missing"):
+        Weights(str(folder), "cpu")
+
+
+def test_more_than_fits_is_refused_before_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both numbers are told, and what to do."""
+    folder = tiny.build(tmp_path)
+    monkeypatch.setattr("backends.model_files.elements", lambda file: 10**15)
+    with pytest.raises(BackendUnavailable, match="GB are free") as fault:
+        Weights(str(folder), "cpu")
+    assert "#8bit" in fault.value.hint
+
+
+def test_flags_behind_the_name(tmp_path: Path) -> None:
+    """Bits and the way of decoding stand behind the name, and what is no flag is told."""
+    assert (read("a/b#8bit,compiled").bits, read("a/b#8bit,compiled").decoding) == (8, "compiled")
+    assert read("a/b") == read("a/b#") and read("a/b").bits == 16
+    assert wants_raw_prompt("facebook/KernelLLM") and not wants_raw_prompt("/cache/kernelllm/gguf/SmolLM2")
+    with pytest.raises(BackendUnavailable, match="no option '3bit'"):
+        read("a/b#3bit")
+    if importlib.util.find_spec("bitsandbytes") is None:
+        with pytest.raises(BackendUnavailable, match="4-bit weights need bitsandbytes"):
+            Weights(f"{tiny.build(tmp_path)}#4bit", "cpu")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,9 @@ from verifier.problem import Problem
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = [sys.executable, str(ROOT / "kernelllm.py")]
 ENDINGS = ["verified on", "cannot verify here", "✗ "]
+READING = 2.0
+"""Seconds between a verdict and the next module: whoever pastes has read the table, and children had time to start."""
+SPEED = re.compile(r"[0-9.]+×[^\r\n]*|as fast as eager[^\r\n]*")
 
 
 def main() -> None:
@@ -68,6 +72,7 @@ def _phases() -> None:
     with opened(settings) as (backend, verifier):
         for name, source in {**SMALL, **MODULES}.items():
             for _ in range(3):
+                time.sleep(READING)
                 began = time.monotonic()
                 marks: dict[type, float] = {}
                 outcome = ""
@@ -102,7 +107,8 @@ def _convert(terminal: pexpect.spawn, source: str) -> tuple[float, str]:
     ending = terminal.expect(ENDINGS)
     waited = time.monotonic() - began
     terminal.expect("› ")
-    return waited, ENDINGS[ending]
+    speed = SPEED.search(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.before or ""))
+    return waited, f"{ENDINGS[ending]}{f': {speed[0].strip()}' if speed else ''}"
 
 
 def _leave(terminal: pexpect.spawn) -> None:

@@ -32,10 +32,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_the_eight_commands() -> None:
+def test_the_commands() -> None:
     """There are exactly the promised commands, and each has help."""
     assert sorted(commands.COMMANDS) == [
-        "/edit", "/help", "/model", "/quit", "/retry", "/save", "/show", "/verify",
+        "/ask", "/backend", "/download", "/edit", "/help", "/model", "/quit", "/retry", "/save", "/show", "/verify",
     ]  # fmt: skip
     assert all(commands.meaning(function) for function in commands.COMMANDS.values())
 
@@ -166,6 +166,74 @@ def test_model(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     desk.take("/model gone")
     text = said(capsys)
     assert "the model is not here" in text and "fetch it first" in text and "some/path" in text
+
+
+def test_ask(desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """/ask has the model write again, with the person's words and what became of the last answer."""
+    desk.take("/ask use less memory")
+    assert "nothing was pasted yet" in said(capsys)
+    desk.take(SMALL)
+    said(capsys)
+    desk.take("/ask use less memory")
+    assert "builtin takes no wishes" in said(capsys)
+    desk.take("/model some/path")
+    requests = []
+    write = desk._writer().write
+    monkeypatch.setattr(desk._writer(), "write", lambda request: requests.append(request) or write(request))
+    desk.take("/ask use less memory")
+    assert requests[0].instructions == "use less memory" and requests[0].feedback
+    desk.take("/ask")
+    assert "say what the model should do" in said(capsys)
+
+
+def test_reasoning_is_shown_when_asked_for(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves one row, and /show reasoning prints the whole of it."""
+
+    def thoughtful(request: Request) -> Iterator[Chunk]:
+        yield Chunk("reasoning", "the rows first,\nthen the columns")
+        yield Chunk("code", "x = 1\n")
+
+    desk.take("/show reasoning")
+    assert "no reasoning" in said(capsys)
+    monkeypatch.setattr(desk._writer(), "write", thoughtful)
+    desk.take(SMALL)
+    text = said(capsys)
+    assert "thought for 0 s · 6 words · /show reasoning" in text and "columns" not in text
+    desk.take("/show reasoning")
+    assert "the rows first,\nthen the columns" in said(capsys)
+
+
+def test_backend(desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """/backend lists the servers, and what the chosen one does."""
+    monkeypatch.setattr("backends.probe.reachable", lambda: iter([("ollama", "answers: qwen"), ("vllm", "is not up")]))
+    monkeypatch.setattr("backends.probe.checked", lambda model: f"{model}: one token in 0.1 s")
+    desk.take("/backend")
+    assert said(capsys).split("\n")[:3] == [
+        "  ollama       answers: qwen", "  vllm         is not up", "  chosen       builtin",
+    ]  # fmt: skip
+    desk.take("/model ollama#qwen")
+    said(capsys)
+    desk.take("/backend")
+    assert "chosen       ollama#qwen: one token in 0.1 s" in said(capsys)
+
+
+def test_download_asks_first(desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """/download tells the size and the disk; only `now` fetches, and what it says last stays."""
+    fetched: list[str] = []
+
+    def fetch(name: str) -> Iterator[str]:
+        fetched.append(name)
+        yield from ("10% of 16 GB", "100% of 16 GB")
+
+    monkeypatch.setattr("backends.local.is_here", lambda name: False)
+    monkeypatch.setattr("backends.download.size", lambda name: "16 GB to fetch, 64 GB are free in /cache")
+    monkeypatch.setattr("backends.download.fetch", fetch)
+    desk.take("/download facebook/KernelLLM")
+    assert "64 GB are free" in said(capsys) and not fetched
+    desk.take("/download facebook/KernelLLM now")
+    assert said(capsys) == "100% of 16 GB\n" and fetched == ["facebook/KernelLLM"]
 
 
 def test_quit(desk: Desk) -> None:

@@ -93,7 +93,7 @@ def test_the_closed_loop_tells_what_failed() -> None:
     """With a budget, findings become the next request, until a kernel is right and nothing better can follow."""
     script = Script(numbered, WRONG, PASS)
     turn, _ = finished(script, Options(budget=60))
-    assert turn.exit_code == 0 and [c.origin for c in turn.candidates] == ["candidate 1", "repair 2"]
+    assert turn.exit_code == 0 and [c.origin for c in turn.candidates] == ["candidate 1", "fix 2 of 1"]
     told = "\n".join(script.requests[1].feedback)
     assert "value_mismatch" in told and "row 3" in told and "kernel = 0" in told
 

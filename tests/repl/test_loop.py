@@ -139,10 +139,11 @@ def test_ctrl_c_keeps_the_candidates_that_were_judged(start: Start, tmp_path: Pa
     """Ctrl-C while the second candidate is written leaves the first, with its verdict."""
     child = start("block second", "-k", "2")
     child.send(f"\x1b[200~{SMALL}\x1b[201~\r")
-    child.expect("candidate 2 of 2")
-    child.expect("line_19 ")
+    child.expect("candidate 2: writing · 2[01] lines")
     time.sleep(0.2)
     child.sendintr()
+    child.expect("line_39 ")  # the code of the best, then the table of those that were judged
+    child.expect("candidate 1  ")
     child.expect("verified on cpu")
     child.expect("stopped")
     child.expect(PROMPT)
@@ -272,6 +273,21 @@ def test_the_prompt_needs_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("model", "writer"),
+    [
+        ("http://10.0.0.1:8000/v1", "10.0.0.1:8000"),
+        ("ollama#qwen3:8b", "qwen3:8b"),
+        ("ollama", "ollama"),
+        ("facebook/KernelLLM#8bit", "KernelLLM"),
+        ("/a/b/c.gguf", "c.gguf"),
+    ],
+)
+def test_greeting_names_who_writes(model: str, writer: str) -> None:
+    """A server by its model or its host, a local model by the last part of its path."""
+    assert loop.greeting(parse(["--model", model])).startswith(f"KernelLLM · {writer} · ")
 
 
 def test_greeting_fits_one_row() -> None:

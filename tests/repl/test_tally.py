@@ -53,6 +53,43 @@ def test_pass_at_k() -> None:
     assert counts([result("x", right(), wrong)])["pass_at"] == {"1": 0.5, "2": 1.0}
 
 
+def loop(seconds: float, *candidates: Candidate) -> dict[str, Any]:
+    """One problem of a closed loop."""
+    return {"file": "f", "level": "x", **Turn(candidates=candidates, seconds=seconds).to_dict()}
+
+
+WRONG = Verdict("fail", "value_mismatch")
+
+
+def test_fixes_are_no_samples_and_solve_all_the_same() -> None:
+    """pass@k counts fresh samples alone; what a fix solved is in the share within the budget, by its minute."""
+    fixed = loop(
+        400.0,
+        Candidate("m", "candidate 1", "a", WRONG, 1, seconds=10),
+        Candidate("m", "candidate 2", "b", WRONG, 2, seconds=20),
+        Candidate("m", "fix 3 of 2", "c", right(), 3, 2, seconds=200),
+    )
+    at_once = loop(
+        30.0,
+        Candidate("m", "candidate 1", "a", right(), 1, seconds=20),
+        Candidate("m", "candidate 2", "b", WRONG, 2, seconds=25),
+    )
+    tally = counts([fixed, at_once])
+    assert tally["pass_at"] == {"1": 0.25, "2": 0.5}
+    assert tally["solved"] == 1.0
+    assert tally["solved_within"] == {"0.5": 0.5, "1": 0.5, "2": 0.5, "5": 1.0, "10": 1.0}
+    told = list(rows(summary([fixed, at_once], 1.0)))
+    assert any(row.startswith("solved within the budget: 100%; within 0.5 min 50%") for row in told)
+
+
+def test_repaired_kernels_are_counted_apart() -> None:
+    """A problem counts as repaired when nothing was right without it."""
+    mended = Candidate("m", "candidate 1", "a", right(), 1, repaired=("grid is gone",))
+    by_itself = Candidate("m", "candidate 2", "b", right(), 2)
+    assert counts([loop(1.0, mended), loop(1.0, mended, by_itself)])["repaired"] == 1
+    assert "repaired" not in counts([loop(1.0, by_itself)])
+
+
 def test_levels_are_in_the_order_of_numbers() -> None:
     """level2 comes before level10, and the table ends with all."""
     table = list(rows(summary(RESULTS, 1.0)))

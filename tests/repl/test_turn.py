@@ -26,7 +26,8 @@ def test_the_contract() -> None:
     data = json.loads(json.dumps(turn.to_dict()))
     assert list(data) == ["problem", "kernel", "candidates", "verdict", "error", "seconds"]
     assert data["problem"] == {"name": "Net", "source": "source", "notes": ["added import torch"]}
-    assert list(data["candidates"][0]) == ["backend", "origin", "verdict"] and data["kernel"] == "k"
+    assert list(data["candidates"][0]) == ["backend", "origin", "verdict", "repaired", "seconds"]
+    assert data["kernel"] == "k"
     assert set(data["verdict"]) == {
         "outcome", "code", "message", "checks", "warnings", "device", "in_triton", "in_pytorch", "timing", "accuracy",
     }  # fmt: skip

@@ -35,9 +35,9 @@ class Judge:
     def __init__(self, desk: WorkerVerifier) -> None:
         self.desk = desk
 
-    def __call__(self, problem: Problem, kernel: str) -> Verdict:
+    def __call__(self, problem: Problem, kernel: str, **options: float) -> Verdict:
         """Return the verdict."""
-        steps = list(self.desk.verify(problem, kernel, speed=False))
+        steps = list(self.desk.verify(problem, kernel, speed=False, **options))
         assert isinstance(steps[-1], Verdict)
         return steps[-1]
 

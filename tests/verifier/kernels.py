@@ -5,7 +5,7 @@ from __future__ import annotations
 from verifier.problem import Problem
 
 PROBLEM = Problem(
-    '''
+    """
 import torch
 import torch.nn as nn
 
@@ -25,12 +25,12 @@ def get_inputs():
 
 def get_init_inputs():
     return [37]
-''',
+""",
     "Model",
     ("x",),
 )
 
-HEAD = '''
+HEAD = """
 import torch
 import torch.nn as nn
 import triton
@@ -49,15 +49,15 @@ class ModelNew(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
-'''
+"""
 
-FORWARD = '''
+FORWARD = """
     def forward(self, x):
         x = x.contiguous()
         out = torch.empty_like(x)
         scaled_leaky_relu[(triton.cdiv(x.numel(), 64),)](x, self.scale, out, x.numel(), x.shape[-1], BLOCK=64)
         return out
-'''
+"""
 
 RIGHT = HEAD + FORWARD
 

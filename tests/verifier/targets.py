@@ -25,6 +25,12 @@ def echo(channel: Channel) -> None:
         channel.send({"got": message, "around": around, "environ": dict(os.environ)}, blobs)
 
 
+def imported(channel: Channel) -> None:
+    """Say which of the modules named are imported."""
+    while (message := channel.receive()) is not None:
+        channel.send({"imported": [name for name in message["names"] if name in sys.modules]})
+
+
 def hide(channel: Channel) -> None:
     """Start a grandchild in a session of its own, then sleep."""
     if os.fork() == 0:
@@ -83,3 +89,10 @@ _ATTEMPTS: dict[str, Callable[[], object]] = {
     "kill the parent": lambda: os.kill(os.getppid(), 0),
     "read the parent's memory": lambda: open(f"/proc/{os.getppid()}/mem", "rb").close(),
 }
+
+
+def unrepaired(channel: Channel) -> None:
+    """Test Triton's interpreter as it is shipped."""
+    from verifier.interpreter import selftest
+
+    channel.send({"broken": selftest.broken()})

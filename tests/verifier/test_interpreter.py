@@ -53,7 +53,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         x = x.contiguous()
         out = {out}
-        compute[{launch}](x, out, x.numel(), {call or 'BLOCK=max(16, triton.next_power_of_2(x.numel()))'})
+        compute[{launch}](x, out, x.numel(), {call or "BLOCK=max(16, triton.next_power_of_2(x.numel()))"})
         return out
 """
 
@@ -83,7 +83,7 @@ tl.store(o_ptr + r[:, None] * 16 + r[None, :], tl.dot(x, x).to(tl.bfloat16).to(t
                out="torch.empty(16, 16)").replace("x = x.contiguous()", "assert x.shape == (16, 16)"),
     ),
     "bfloat16 atomics": (
-        problem("x.float().sum().reshape(1).bfloat16()", "torch.ones(40).bfloat16()"),
+        problem("torch.dot(x.float(), torch.ones(40)).reshape(1).bfloat16()", "torch.ones(40).bfloat16()"),
         kernel(LOAD + "tl.atomic_add(o_ptr + at * 0, x, mask=mask)", out="torch.zeros(1, dtype=torch.bfloat16)"),
     ),
     "libdevice": (

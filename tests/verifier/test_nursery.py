@@ -13,6 +13,7 @@ import pytest
 
 from verifier.children import Limits
 from verifier.nursery import Nursery, scrubbed
+from verifier.zygote import _House, has_time
 
 HERE = "tests.verifier.targets"
 
@@ -106,6 +107,31 @@ def test_scratch_folder_is_removed(nursery: Nursery) -> None:
         assert folder.is_dir()
         child.kill()
     assert not folder.exists()
+
+
+def _is_imported(own: Nursery, name: str) -> bool:
+    with own.spawn(f"{HERE}:imported") as child:
+        child.send({"names": [name]})
+        return child.receive(20) == {"imported": [name]}
+
+
+def test_what_children_need_is_imported_ahead() -> None:
+    """A child starts with what was asked for before it, and was imported while there was none."""
+    own = Nursery()
+    own.ahead(["tabnanny", "this_is_no_module"])
+    deadline = time.monotonic() + 60
+    while not (found := _is_imported(own, "tabnanny")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    own.close()
+    assert found
+
+
+def test_nothing_is_imported_beside_children_at_work_unless_there_is_time() -> None:
+    """On few processors a child that may be working keeps them, until it is said that nobody waits."""
+    house = _House([], ["tabnanny"], root="", owners={1: None})  # type: ignore[dict-item]
+    assert has_time(house, processors=2) is False and has_time(house, processors=4) is True
+    house.is_resting = True
+    assert has_time(house, processors=2) is True
 
 
 def test_lent_connection_takes_its_children_along(nursery: Nursery) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import Any
-
 import pytest
 import torch
 
@@ -52,29 +49,3 @@ def test_shared_memory_is_counted_once() -> None:
 def test_flops_of_a_linear_layer_are_counted() -> None:
     """A (4, 8) times (8, 16) product is 2·4·8·16 operations."""
     assert roofline.counted_flops(torch.nn.Linear(8, 16), torch.zeros(4, 8)) == 1024
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ("1980, 1980, Not Active, Not Active\n", ""),
-        ("1200, 1980, Active, Not Active\n", "GPU at 1200 of 1980 MHz (power limit)"),
-        ("nonsense\n", ""),
-    ],
-)
-def test_a_throttled_clock_is_told(answer: str, said: str) -> None:
-    """Only an active reason is worth a word."""
-
-    def run(command: list[str], **_: Any) -> Any:
-        return subprocess.CompletedProcess(command, 0, stdout=answer)
-
-    assert roofline.power_state(run) == said
-
-
-def test_no_driver_is_no_news() -> None:
-    """Where there is no nvidia-smi nothing is said."""
-
-    def run(command: list[str], **_: Any) -> Any:
-        raise FileNotFoundError(command[0])
-
-    assert roofline.power_state(run) == ""

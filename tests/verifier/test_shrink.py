@@ -140,3 +140,103 @@ def test_a_forward_that_needs_data_is_measured_by_its_inputs() -> None:
     """`.item()` has no answer on tensors without data."""
     found = look(problem("x[: int(x.sum().item()) % 3 + 1]", "torch.rand(300, 40)").source, "Model")
     assert found.largest == 12_000 and found.shapes == ((300, 40),)
+
+
+def test_the_number_of_layers_stays() -> None:
+    """A text written out for 24 layers has no tensor of a 7th for a module of 6."""
+    layers = "*[nn.Linear(4096, 4096) for _ in range(n)]"
+    given = problem("self.a(x)", "torch.rand(64, 4096)", "24", constructor=f"n|self.a = nn.Sequential({layers})")
+    small = shrink.shrink(given)
+    assert small.footprint is not None and len(small.footprint.state) == 48
+    assert small.footprint.shapes[0][1] < 4096
+
+
+def test_the_number_of_steps_stays_though_it_equals_a_width() -> None:
+    """A loop over the first dimension is not shortened with the width that has the same number."""
+    given = problem(
+        "torch.stack([self.a(row) for row in x])", "torch.rand(length, 64, width)", "width",
+        constructor="n|self.a = nn.Linear(n, n)",
+    )
+    given = Problem(given.source + "\nlength = 128\nwidth = 128\n", "Model", ("x",))
+    small = shrink.shrink(given)
+    assert small.footprint is not None
+    assert small.footprint.shapes[0][0] == 128 and small.footprint.shapes[0][2] < 128
+
+
+def test_a_recurrent_layer_is_measured_without_being_run() -> None:
+    """Step by step, six layers of 512 steps take most of a minute; their results have PyTorch's shapes."""
+    given = problem(
+        "self.a(x)", "torch.rand(16, 2000, 32)",
+        constructor="|self.a = nn.LSTM(32, 32, 6, batch_first=True, bidirectional=True)",
+    )
+    began = time.process_time()
+    found = look(given.source, "Model")
+    assert time.process_time() - began < 10 and found.operations > 2000 > found.steps
+    assert found.largest == 16 * 2000 * 64
+
+
+def test_a_batch_norm_keeps_elements_to_average() -> None:
+    """Of two elements it returns the order, and a rounding turns that round."""
+    given = problem(
+        "self.b(self.a(x))", "torch.rand(10, 3, 512, 512)",
+        constructor="|self.a, self.b = nn.Conv2d(3, 8, 16, 16), nn.BatchNorm2d(8)",
+    )
+    small = shrink.shrink(given)
+    assert small.footprint is not None and small.footprint.averaged >= shrink.SEVERAL
+    assert small.footprint.shapes[0][0] == shrink.FEW
+
+
+def test_a_product_with_one_row_is_as_much_work_as_one_with_sixteen() -> None:
+    """A kernel reads the whole weight either way."""
+    one, sixteen = (
+        look(problem("x @ torch.zeros(4096, 512)", f"torch.rand({rows}, 4096)").source, "Model") for rows in (1, 16)
+    )
+    assert one.products == sixteen.products == 16 * 4096 * 512
+
+
+def test_numbers_of_get_inputs_alone_are_told_from_the_constructor_s() -> None:
+    """How many images there are is nobody's business but the inputs'."""
+    source = (
+        "batch = 10\nwidth = 12\nclass Model:\n    pass\n\ndef get_inputs():\n    return [(batch, width)]\n\n"
+        "def get_init_inputs():\n    return [width, 14]\n"
+    )
+    assert {site.value for site in literals.of_inputs(source)} == {10}
+
+
+def test_a_constructor_that_reads_numbers_is_run_and_the_forward_measured() -> None:
+    """`torch.linspace(...).item()` has no answer on tensors without data; the forward needs none."""
+    given = problem("x @ x.t() * self.a", "torch.rand(3000, 40)", constructor="|self.a = torch.rand(1).item()")
+    found = look(given.source, "Model")
+    assert found.shadow == "built" and found.complete and found.largest == 9_000_000
+
+
+def test_a_number_of_blocks_stays() -> None:
+    """Four blocks of a sequence stay four, where a smaller problem allows it: a text may be written for them."""
+    given = problem(
+        "x.unflatten(0, (-1, self.n)).sum(1).cumsum(0)", "torch.rand(2048, 4096)", "512", constructor="n|self.n = n"
+    )
+    small = shrink.shrink(given)
+    assert small.footprint is not None and small.footprint.shapes[0][0] < 2048
+    assert look(small.problem.source, "Model").recounted(look(given.source, "Model")) == 0
+
+
+def test_no_path_appears_that_was_not_there() -> None:
+    """A residual that is added where two widths are equal is none of a network where they differ."""
+    given = problem(
+        "self.a(x) + x if self.m == self.n else self.a(x)", "torch.rand(4096, 4096)", "4096, 4090",
+        constructor="m, n|self.m, self.n, self.a = m, n, nn.Linear(m, n)",
+    )
+    small = shrink.shrink(given)
+    assert small.footprint is not None and small.footprint.shapes[0][1] < 4096
+    assert small.footprint.is_like(look(given.source, "Model"))
+
+
+def test_a_number_of_layers_in_the_class_stays_in_the_kernel_too() -> None:
+    """Where one place of a number is kept, a kernel's own copy of the constructor keeps it as well."""
+    given = problem(
+        "self.a(x)", "torch.rand(16, 50000)",
+        constructor="|self.a = nn.Sequential(nn.Linear(50000, 48), *[nn.Linear(48, 48) for _ in range(24)])",
+    )
+    small = shrink.shrink(given)
+    own, copied = (text[: text.index("def forward")] for text in (small.problem.source, small.kernel(given.source)))
+    assert small.literals and own == copied and "range(24)" in own

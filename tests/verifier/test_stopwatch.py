@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from verifier.stopwatch import _copy_if_new
+from verifier.stopwatch import take_over
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
@@ -15,6 +14,12 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "cuda_utils.so").write_text(text)
     (theirs / "kernel.cubin").write_text("compiled")
-    shutil.copytree(theirs, mine, dirs_exist_ok=True, copy_function=_copy_if_new)
+    take_over(theirs, mine)
     assert (mine / "cuda_utils.so").read_text() == "loaded"
     assert (mine / "kernel.cubin").read_text() == "compiled"
+
+
+def test_nothing_to_take_over_is_no_fault(tmp_path: Path) -> None:
+    """What was compiled elsewhere is a shortcut: where it is missing, it is compiled once more."""
+    take_over(tmp_path / "missing", tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from verifier.timing import Samples, comparison, in_words, measure, ratio_interval, summarise, went_on, with_compile
+from verifier.timing import Samples, comparison, in_words, measure, ratio_interval, summarise, went_on
 from verifier.verdict import Timing
 
 
@@ -132,13 +132,6 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_few_samples_give_the_whole_range() -> None:
     """With three rounds nothing narrower than all that was seen is claimed."""
     assert ratio_interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) == (1.0, 3.0)
-
-
-def test_compile_from_a_later_run_is_scaled_by_the_kernel() -> None:
-    """If the kernel took 10 % longer in the second run, so did torch.compile."""
-    first = Timing(1.0, 2.0, None, 2.0, (1.9, 2.1))
-    later = Samples({"compile": (1.65,) * 7, "kernel": (1.1,) * 7})
-    assert with_compile(first, later).compile_ms == pytest.approx(1.5)
 
 
 def test_work_on_another_stream_is_noticed() -> None:

@@ -41,6 +41,23 @@ def test_softmax_without_the_maximum_fails_on_large_values() -> None:
     assert code(judge(reference, naive, "large")) in ("nan_output", "value_mismatch")
 
 
+def test_half_precision_that_the_module_itself_computes_in_is_no_downgrade() -> None:
+    """The softmax of a bfloat16 product differs with the order of the product's sums; its float32 does not show it."""
+    linear = "F.linear(x.bfloat16(), self.fc.weight.bfloat16(), self.fc.bias.bfloat16())"
+    layer = "k, n|self.fc = nn.Linear(k, n)"
+    forward = f"torch.softmax({linear}.float(), -1)"
+    reference = load(problem(forward, "torch.randn(37, 53)", "53, 29", constructor=layer))
+
+    def other_order(model: nn.Module, x: Tensor) -> Tensor:
+        fc = model.fc
+        assert isinstance(fc, nn.Linear)
+        a, w, b = (tensor.bfloat16().double() for tensor in (x, fc.weight, fc.bias))
+        return torch.softmax((F.linear(a, w).bfloat16() + b).bfloat16().float(), -1)
+
+    assert code(judge(reference, other_order, "large")) == ""
+    assert code(judge(reference, lambda model, x: other_order(model, x).roll(1, 0), "large")) == "value_mismatch"
+
+
 @pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
 def test_half_precision_compute_in_a_float32_problem_is_named(narrow: torch.dtype) -> None:
     """The result is close, and it is not what float32 gives."""
@@ -200,6 +217,13 @@ def test_a_reference_that_changes_from_call_to_call_is_refused() -> None:
     assert caught.value.code == "nondeterministic_reference"
 
 
+def test_a_reference_that_changes_by_rounding_alone_is_used_and_told() -> None:
+    """Atomic additions come in another order each time on a GPU: that is no reason to refuse a module."""
+    source = problem("x * (1 + 1e-6 * (COUNT.append(1) or len(COUNT)))", "torch.rand(3)").source
+    reference = load(Problem(source + "\nCOUNT = []\n", "Model"))
+    assert any("by rounding alone" in warning for warning in reference.warnings)
+
+
 def test_a_large_problem_is_opened_small() -> None:
     """What is not interpretable at full size says from what to what."""
     reference = Reference.open(problem("torch.softmax(x, 1)", "torch.rand(65536, 65536)"), seed=1)
@@ -215,3 +239,15 @@ def test_underflow_does_not_discredit_the_oracle() -> None:
     assert (eager == 0).double().mean() > 0.5
     known = truth(eager, wide)
     assert torch.equal(known.oracle, wide)
+
+
+def test_where_rounding_decides_that_is_told() -> None:
+    """Nearly equal numbers, normalised: eager's own answer is noise, and a kernel's may be."""
+    source = problem("(x - x.mean(1, True)) / x.std(1, keepdim=True)", "1e3 + 1e-3 * torch.rand(4, 6)")
+    reference = load(source)
+    assert reference.degenerate and reference.rounding_decides
+
+
+def test_half_types_are_not_taken_for_noise() -> None:
+    """bfloat16 is off by a per cent where all is well."""
+    assert not load(problem("torch.exp(x) * x + x", "torch.randn(64).bfloat16()")).rounding_decides

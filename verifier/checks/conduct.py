@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from verifier import overrides
 from verifier.trial import Answer, Failed, Trial
 
 FLOOD = 1 << 20
 _PLAIN = "\n\r\t"
+_KINDS = {overrides.SUBCLASS: "lazy_output", overrides.REPLACEMENT: "monkey_patch"}
 
 
 def check(trial: Trial, answer: Answer) -> None:
@@ -15,6 +17,15 @@ def check(trial: Trial, answer: Answer) -> None:
         raise Failed(finding["code"], f"{finding['message']}{where}")
     _tampering(answer)
     _printing(trial)
+    if answer.get("drew") and not trial.reference.random:
+        trial.warn("draws or seeds PyTorch's random numbers, which the module does not: what runs after it changes")
+    if (altered := answer.get("altered")) and not trial.reference.changes_parameters:
+        raise Failed("input_mutation", f"forward changes the parameter {altered[0]}, which the module's does not")
+    if answer.get("requires_grad"):
+        trial.warn("the result asks for gradients (requires_grad), the module's does not without them")
+    if not trial.reference.random:
+        for source in answer.get("chance", ()):
+            trial.warn(f"looks at {source} while it runs: what it returns may change with that")
     for setting in answer.get("settings", ()):
         trial.warn(f"changes {setting} of the whole process")
     if answer.get("rounded_dot") is not None:
@@ -28,7 +39,8 @@ def check(trial: Trial, answer: Answer) -> None:
 
 def _tampering(answer: Answer) -> None:
     if events := answer.get("events"):
-        raise Failed("cheat", f"side_effect: the kernel file {', '.join(map(str, events[:3]))}")
+        kind = next((kind for word, kind in _KINDS.items() if word in events[0]), "side_effect")
+        raise Failed("cheat", f"{kind}: the kernel file {', '.join(map(str, events[:3]))}")
     if replaced := answer.get("replaced"):
         raise Failed("cheat", f"monkey_patch: the kernel file replaces {', '.join(map(str, replaced[:3]))}")
     if answer.get("torch_compile"):

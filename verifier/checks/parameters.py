@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from verifier.encoding import encode
+from verifier.tree import flatten
 from verifier.trial import Failed, Trial
 from verifier.verdict import Check
 
@@ -18,10 +19,10 @@ def check(trial: Trial) -> Check:
     _compare(wanted, trial.state)
     total = sum(tensor.numel() * tensor.element_size() for tensor in ours.values())
     if total > SENT_BYTES:
-        trial.ask({"do": "state", "seed": trial.reference.parameter_seed})
+        trial.ask({"do": "state", "guards": trial.guarded, "seed": trial.reference.parameter_seed})
     else:
-        state, blobs = encode(list(ours.values()))
-        trial.ask({"do": "state", "state": state, "names": list(ours)}, blobs)
+        state, blobs = encode(flatten(list(ours.values())))
+        trial.ask({"do": "state", "guards": trial.guarded, "state": state, "names": list(ours)}, blobs)
     if not ours:
         return Check("parameters", "pass", "none")
     return Check("parameters", "pass", f"{len(ours)} shared by name, moved away from their initial values")

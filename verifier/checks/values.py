@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+
 from verifier import compare
 from verifier.cases import Case
 from verifier.trial import Call, Failed, Trial
 from verifier.verdict import Check
 
+LESS_EXACT = 10.0
+"""Times PyTorch's own largest error from which on the person is told, where --precision fast lets it pass."""
+
+PATIENCE = 10.0
+"""Seconds that the interpreter may spend on other sizes: a convolution in three dimensions takes minutes otherwise."""
+
 
 def first(trial: Trial) -> Check:
     """Run the given inputs and judge everything that comes back."""
     case = trial.reference.first_case
-    trial.first = trial.call(case, races=True)
+    began = time.monotonic()
+    trial.first = trial.call(case, races=True, trace=True)
+    trial.first_seconds = time.monotonic() - began
     judge(trial, case, trial.first)
     trial.accuracy = compare.accuracy(trial.reference.expected(case), trial.first.outputs)
     detail = "matches the float64 oracle"
     if trial.accuracy is not None:
         detail = f"largest error {trial.accuracy.max_rel:.1e} (eager's own {trial.accuracy.eager_max_rel:.1e})"
+        if trial.accuracy.max_rel > LESS_EXACT * max(trial.accuracy.eager_max_rel, 1e-7):
+            trial.warn(f"less exact than PyTorch, as --precision fast allows: {detail}")
     return Check("values", "pass", detail)
 
 
 def others(trial: Trial, cases: list[Case]) -> list[Check]:
-    """Run the variations of values, then those of sizes."""
-    same = [case for case in cases if case.sizes == "given" and case != trial.reference.first_case]
-    resized = [case for case in cases if case.sizes != "given"]
-    rows = []
+    """Run the variations of values; the first of them with the programs in reversed order."""
+    as_given = [case for case in cases if (case.sizes, case.layout) == ("given", "given")]
+    same = [case for case in as_given if case != trial.reference.first_case]
     for number, case in enumerate(same):
         try:
             one(trial, case, reverse=trial.cpu and number == 0)
@@ -32,19 +44,42 @@ def others(trial: Trial, cases: list[Case]) -> list[Check]:
             if case.values != "tiny" or failure.code != "precision_downgrade":
                 raise
             trial.warn(failure.message)  # cancellation near zero: inexact, but hardly what anybody would call wrong
-    if same:
-        rows.append(Check("other values", "pass", _listed(same)))
-    refused = []
-    for case in resized:
+    return [Check("other values", "pass", _listed(same))] if same else []
+
+
+def sizes(trial: Trial, cases: list[Case]) -> list[Check]:
+    """Run the variations of sizes, as far as patience goes."""
+    others = [case for case in cases if case.sizes != "given"]
+    refused, resized, untried = [], [], []
+    began = time.monotonic()
+    for case in others:
+        if takes_too_long(trial, case) or (trial.cpu and time.monotonic() - began > PATIENCE):
+            untried.append(case.label)
+            continue
+        resized.append(case)
         try:
             one(trial, case)
         except Failed as failure:
             refused += [_at_other_sizes(failure, case)]
     for text in refused:
         trial.warn(text)
-    if resized:
-        rows.append(Check("other sizes", "warn" if refused else "pass", refused[0] if refused else _listed(resized)))
-    return rows
+    too_much = [f"too much to interpret: {', '.join(untried)}"] if untried else []
+    listed = "; ".join([*([_listed(resized)] if resized else []), *too_much])
+    row = Check("other sizes", "warn" if refused else "pass", refused[0] if refused else listed)
+    return [row] if others else []
+
+
+def takes_too_long(trial: Trial, case: Case) -> bool:
+    """Whether the interpreter would need most of its time for so much more: it would look like a kernel that hangs."""
+    if not trial.cpu:
+        return False
+    more = _elements(trial, case) / max(_elements(trial, trial.reference.first_case), 1)
+    return trial.first_seconds * more > trial.seconds / 3
+
+
+def _elements(trial: Trial, case: Case) -> int:
+    expected = trial.reference.expected(case)
+    return sum(t.numel() for t in expected.given) + sum(known.eager.numel() for known in expected.outputs.truths)
 
 
 def one(trial: Trial, case: Case, reverse: bool = False) -> None:
@@ -63,14 +98,19 @@ def one(trial: Trial, case: Case, reverse: bool = False) -> None:
 
 
 def _still_launches(trial: Trial, case: Case, call: Call) -> None:
-    """A candidate that launched kernels for the first inputs does so for others."""
-    if trial.first is None or not trial.first.launches or call.launches:
+    """A candidate whose kernels did the work for the first inputs has them do it for others."""
+    if trial.first is None or not trial.first.launches or not any(tensor.numel() for tensor in call.outputs.tensors):
         return
-    if not any(tensor.numel() for tensor in call.outputs.tensors):
-        return
-    if case.sizes == "given":
+    given = (case.sizes, case.layout) == ("given", "given")
+    if not call.launches and given:
         raise Failed("cheat", f"cached_result: no kernel is launched for {case.label}")
-    trial.warn(f"{case.label}: no kernel is launched, PyTorch computes it")
+    everything = Counter(trial.reference.ops)
+    if everything and not everything - Counter(call.answer["ops"]) and everything - Counter(trial.first.answer["ops"]):
+        if given:
+            raise Failed("cheat", f"torch_fallback: every operation of the module runs in PyTorch for {case.label}")
+        trial.warn(f"{case.label}: PyTorch computes it")
+    elif not call.launches:
+        trial.warn(f"{case.label}: no kernel is launched, PyTorch computes it")
 
 
 def judge(trial: Trial, case: Case, call: Call) -> None:

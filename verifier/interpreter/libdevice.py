@@ -102,7 +102,8 @@ def repair() -> None:
         b: Any, lib: str, path: str, symbol: str, args: list[Any], ret: Any, pure: bool
     ) -> Any:
         function = stand_in(symbol)
-        with np.errstate(all="ignore"), _disable_current_modes():  # not an operation of the candidate's
+        unseen = _disable_current_modes(), torch._C.DisableTorchFunction()  # not an operation of the candidate's
+        with np.errstate(all="ignore"), unseen[0], unseen[1]:
             values = function(*(np.asarray(arg.data, dtype=np.float64) for arg in args))
         return it.TensorHandle(np.asarray(values).astype(it._get_np_dtype(ret)), ret.scalar)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from verifier.paste import wrappings
+from verifier.paste import enclosed, wrappings
+from verifier.paste.enclosed import OPENING
 from verifier.paste.faults import CODE_LINE, explained
 from verifier.paste.fences import unfenced
 from verifier.paste.lines import Lines
@@ -13,20 +13,18 @@ from verifier.paste.prompts import unprompted
 from verifier.paste.refusal import NotAProblem
 from verifier.paste.syntax import LARGEST_CODE, Code, fault_line, parsed, shortened, tree
 
-_OPENING = re.compile(
-    r"(?:import [\w.]+( as \w+)?(, ?[\w.]+( as \w+)?)*\s*(#.*)?$|from [\w.]+ import |class \w+.*:|def \w+\(|@\w)"
-)
-
 Mend = Callable[[Lines], Lines | None]
 _OUTER: tuple[Mend, ...] = (
-    wrappings.unquoted,
+    enclosed.unquoted,
     lambda lines: unfenced(lines, lambda block: parsed(mended(block, _INNER)) is not None),
 )
 _INNER: tuple[Mend, ...] = (
+    enclosed.untraced,
     wrappings.from_diff,
     wrappings.ungutted,
     wrappings.from_heredoc,
     unprompted,
+    lambda lines: enclosed.undented(lines, lambda block: parsed(block) is not None),
     wrappings.dedented,
     wrappings.merged,
     wrappings.unescaped,
@@ -39,7 +37,7 @@ _INNER: tuple[Mend, ...] = (
 
 def read(lines: Lines) -> Code:
     """Find the Python in a paste; raise NotAProblem with the line and the reason."""
-    lines = mended(wrappings.from_notebook(lines) or lines).trimmed()
+    lines = mended(wrappings.from_notebook(lines) or enclosed.from_string(lines) or lines).trimmed()
     if not lines.texts:
         raise NotAProblem("empty", "nothing but prompts and blank lines was pasted", "Paste a PyTorch nn.Module.")
     if len(lines.text) > LARGEST_CODE:
@@ -65,7 +63,7 @@ def mended(lines: Lines, mends: tuple[Mend, ...] = _OUTER + _INNER) -> Lines:
 
 def without_prose(lines: Lines) -> Lines | None:
     """Leave out sentences above and below the code, never a line that looks like code."""
-    first = next((i for i, text in enumerate(lines.texts) if _OPENING.match(text)), None)
+    first = next((i for i, text in enumerate(lines.texts) if OPENING.match(text)), None)
     if first is None:
         return None
     head = lines.texts[:first] if fault_line("\n".join(lines.texts[:first])) is not None else ()

@@ -128,6 +128,10 @@ def _no_module(code: Code, body: list[Statement]) -> NotAProblem:
     if any("diff" in note for note in code.lines.notes):
         hint = "Paste the whole file: the diff shows only what is near its changes."
     for s in body:
+        if isinstance(s.node, ast.FunctionDef) and any("triton" in ast.unparse(d) for d in s.node.decorator_list):
+            line = code.lines.number(s.node.lineno)
+            hint = "To judge a kernel, give its module too: kernelllm verify PROBLEM KERNEL."
+            return NotAProblem("not_pytorch", f"{s.node.name} is a Triton kernel, not a module", hint, line)
         if isinstance(s.node, ast.FunctionDef) and [a.arg for a in s.node.args.args[:1]] == ["self"]:
             line = code.lines.number(s.node.lineno)
             return NotAProblem(

@@ -12,8 +12,7 @@ from verifier.paste.lines import Lines
 from verifier.paste.refusal import NotAProblem
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
-_GUTTER = re.compile(r"[ \t]*(\d+)(?:[ \t]*[|│:] ?|\t| |$)")
-_QUOTED = re.compile(r"[ \t]*> ?")
+_GUTTER = re.compile(r"[ \t]*(?:[\w./-]+\.py[:-])?(\d+)(?:[ \t]*[|│:]|-|\t| |$)")
 _MAGIC = re.compile(r"[ \t]*(?:[%!]{1,2}[\w ./-]|\?\w|\w+\?{1,2}\s*$)")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d+|#x[0-9a-fA-F]+);")
 _HEREDOC = re.compile(r"[ \t]*\$?[ \t]*(?:cat|tee)\b.*<<-?[ \t]*['\"]?(\w+)['\"]?")
@@ -60,24 +59,18 @@ def from_diff(lines: Lines) -> Lines | None:
     return lines.kept(kept, "read a diff: took the side with the + lines") if kept else None
 
 
-def unquoted(lines: Lines) -> Lines | None:
-    """Take the > of quoted mail off, or None where not every line has it."""
-    filled = [text for text in lines.texts if text.strip()]
-    if not filled or not all(_QUOTED.match(text) and not text.lstrip().startswith(">>>") for text in filled):
-        return None
-    pairs = [(i, _QUOTED.sub("", text, count=1)) for i, text in enumerate(lines.texts)]
-    return lines.kept(pairs, "took the quoting > off every line")
-
-
 def ungutted(lines: Lines) -> Lines | None:
-    """Take line numbers off the left edge, or None where the lines are not numbered one by one."""
+    """Take line numbers (of an editor, of cat -n, of grep -n) off the left edge, where all lines have one."""
     matches = [(i, text, _GUTTER.match(text)) for i, text in enumerate(lines.texts) if text.strip()]
     if len(matches) < 3 or not all(match for _, _, match in matches):
         return None
     numbers = [int(match[1][:9]) for _, _, match in matches if match]
     if any(b <= a or b - a > 3 for a, b in pairwise(numbers)):
         return None
-    return lines.kept([(i, text[match.end() :]) for i, text, match in matches if match], "took the line numbers off")
+    pairs = [(i, text[match.end() :]) for i, text, match in matches if match]
+    if all(text.startswith(" ") for _, text in pairs if text.strip()):
+        pairs = [(i, text[1:]) for i, text in pairs]  # the space between the number and the line
+    return lines.kept(pairs, "took the line numbers off")
 
 
 def unmagical(lines: Lines) -> Lines | None:

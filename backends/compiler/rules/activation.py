@@ -9,7 +9,7 @@ from backends.compiler.expression import Expr, call, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.bound import clamped
-from backends.compiler.rules.operand import elements, needs_float32
+from backends.compiler.rules.operand import elements
 
 
 def sigmoid(x: Expr) -> Expr:
@@ -69,7 +69,6 @@ def prelu(builder: Builder, self: Value, weight: Value) -> Value:
 
 @rule("gelu.default", "gelu_.default")
 def gelu(builder: Builder, self: Value, approximate: str) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     if approximate == "tanh":
         inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
@@ -81,14 +80,12 @@ def gelu(builder: Builder, self: Value, approximate: str) -> Value:
 
 @rule("silu.default", "silu_.default")
 def silu(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     return builder.pointwise("silu", x * sigmoid(x))
 
 
 @rule("mish.default", "mish_.default")
 def mish(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     # tanh(log(1 + e)) = n / (n + 2) with n = e * (e + 2), e = exp(x): no logarithm, no cancellation
     power = builder.pointwise("_exp", exp(where(x > 20.0, 20.0, x)), x.dtype)
@@ -99,7 +96,6 @@ def mish(builder: Builder, self: Value) -> Value:
 
 @rule("softplus.default")
 def softplus(builder: Builder, self: Value, beta: Any, threshold: Any) -> Value:
-    needs_float32(builder)
     x, scale, limit = elements(builder, self, beta, threshold)
     if beta == 1:
         return builder.pointwise("softplus", where(x > limit, x, softplus_of(x)))
@@ -108,7 +104,6 @@ def softplus(builder: Builder, self: Value, beta: Any, threshold: Any) -> Value:
 
 @rule("elu.default", "elu_.default")
 def elu(builder: Builder, self: Value, alpha: Any, scale: Any, input_scale: Any) -> Value:
-    needs_float32(builder)
     x, a, s, i = elements(builder, self, alpha, scale, input_scale)
     inside = expm1(x if input_scale == 1 else x * i)
     negative = inside if alpha == 1 else a * inside
@@ -118,14 +113,12 @@ def elu(builder: Builder, self: Value, alpha: Any, scale: Any, input_scale: Any)
 
 @rule("celu.default", "celu_.default")
 def celu(builder: Builder, self: Value, alpha: Any) -> Value:
-    needs_float32(builder)
     x, a = elements(builder, self, alpha)
     return builder.pointwise("celu", where(x > 0, x, a * expm1(x / a)))
 
 
 @rule("selu.default", "selu_.default")
 def selu(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     alpha, scale = 1.6732632423543772, 1.0507009873554805  # Klambauer et al., 2017
     return builder.pointwise("selu", scale * where(x > 0, x, alpha * expm1(x)))
@@ -168,7 +161,6 @@ def threshold(builder: Builder, self: Value, threshold: Any, value: Any) -> Valu
 
 @rule("log_sigmoid.default")
 def log_sigmoid(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     return builder.pointwise("log_sigmoid", where(x < 0, x, 0.0) - log1p(exp(-call("abs", x))))
 

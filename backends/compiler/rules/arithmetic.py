@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import Expr, binary, call, where
+from backends.compiler.expression import Expr, as_expr, binary, call, equal, where
+from backends.compiler.indexed import Local
 from backends.compiler.ir import Value
-from backends.compiler.rules import Declined, rule
+from backends.compiler.rules import rule
+from backends.compiler.rules.function import toward_zero
 from backends.compiler.rules.operand import elements
 
 
@@ -51,7 +53,7 @@ def div_mode(builder: Builder, self: Value, other: Any, rounding_mode: str | Non
     if rounding_mode is None:
         return builder.pointwise("div", x / y)
     if builder.dtype.is_floating_point:
-        raise Declined("rounding division of floats")
+        return builder.pointwise("div", toward_zero(x / y) if rounding_mode == "trunc" else _floored(x, y))
     quotient = call("int_div", x, y)
     return builder.pointwise("div", quotient if rounding_mode == "trunc" else _floor_quotient(x, y))
 
@@ -63,17 +65,39 @@ def floor_divide(builder: Builder, self: Value, other: Any) -> Value:
 
 @rule("remainder.Tensor", "remainder.Scalar", "remainder_.Tensor", "remainder_.Scalar")
 def remainder(builder: Builder, self: Value, other: Any) -> Value:
-    if builder.dtype.is_floating_point:
-        raise Declined("remainder of floats")
     x, y = elements(builder, self, other)
+    if builder.dtype.is_floating_point:
+        rest = Local(x.dtype, "rest", call("fmod", x, y))
+        return builder.pointwise("remainder", where(_is_against(rest, y), rest + y, rest))
     return builder.pointwise("remainder", x - _floor_quotient(x, y) * y)
+
+
+@rule("fmod.Tensor", "fmod.Scalar", "fmod_.Tensor", "fmod_.Scalar")
+def fmod(builder: Builder, self: Value, other: Any) -> Value:
+    x, y = elements(builder, self, other)
+    return builder.pointwise("fmod", call("fmod" if builder.dtype.is_floating_point else "int_mod", x, y))
+
+
+def _is_against(rest: Expr, y: Expr) -> Expr:
+    """True where what is left of a division towards zero has not the divisor's sign."""
+    return binary("!=", rest, 0, torch.bool) & binary("!=", rest < 0, y < 0, torch.bool)
+
+
+def _floored(x: Expr, y: Expr) -> Expr:
+    """The quotient rounded down, from the rest as PyTorch does: that of 1 / 0.1 is 9."""
+    rest = Local(x.dtype, "rest", call("fmod", x, y))
+    whole = (x - rest) / y
+    below = Local(x.dtype, "below", where(_is_against(rest, y), whole - 1.0, whole))
+    floor = Local(x.dtype, "floor", call("floor", below))
+    quotient = where(below - floor > 0.5, floor + 1.0, floor)
+    zero = call("copysign", as_expr(0.0, x.dtype), x / y)
+    return where(equal(y, 0.0), x / y, where(equal(below, 0.0), zero, quotient))
 
 
 def _floor_quotient(x: Expr, y: Expr) -> Expr:
     """Round towards minus infinity: C's division, which Triton has, rounds towards zero."""
     quotient, rest = call("int_div", x, y), call("int_mod", x, y)
-    below = binary("!=", rest, 0, torch.bool) & binary("!=", rest < 0, y < 0, torch.bool)
-    return where(below, quotient - 1, quotient)
+    return where(_is_against(rest, y), quotient - 1, quotient)
 
 
 @rule("neg.default", "neg_.default")

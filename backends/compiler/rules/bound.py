@@ -9,6 +9,7 @@ from backends.compiler.expression import Expr, call, is_nan, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import elements
+from backends.compiler.rules.reduction import read
 
 
 @rule("maximum.default", "max.other")
@@ -46,6 +47,8 @@ def clamped(builder: Builder, x: Expr, low: Any, high: Any) -> Expr:
         (bound,) = elements(builder, low)
         x = call("maximum", x, bound) if isinstance(low, Value) else where(x < bound, bound, x)
     if high is not None:
+        if low is not None and not isinstance(high, Value):
+            x = read(builder, builder.pointwise("_raised", x, x.dtype))  # named: it is written twice
         (bound,) = elements(builder, high)
         x = call("minimum", x, bound) if isinstance(high, Value) else where(x > bound, bound, x)
     return x

@@ -9,7 +9,7 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import call, compute_dtype, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.operand import needs_float32, number
+from backends.compiler.rules.operand import number
 from backends.compiler.rules.power import power
 from backends.compiler.rules.reduction import dims_of, finish, read, total
 
@@ -44,7 +44,6 @@ def norm_of(builder: Builder, x: Value, order: float, dims: Sequence[int], keepd
     elif order == 1:
         term = builder.pointwise("_abs", size, dtype)
     else:
-        needs_float32(builder, x.dtype)
         absolute = builder.pointwise("_abs", size, dtype)
         term = power(builder, absolute, order)
     summed = builder.reduce("sum", term, dims, dtype, label="_sum")

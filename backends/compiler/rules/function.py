@@ -12,20 +12,22 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, as_expr, call, cast, equal, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.operand import elements, needs_float32
+from backends.compiler.rules.operand import elements
 
 
-def _function(name: str, *, exact: bool = False) -> None:
-    @rule(f"{name}.default", f"{name}_.default")
+def _function(name: str, *more: str) -> None:
+    @rule(*(more or (f"{name}.default", f"{name}_.default")))
     def apply(builder: Builder, self: Value) -> Value:
-        if not exact:
-            needs_float32(builder)
         return builder.pointwise(name, call(name, *elements(builder, self)))
 
 
-for _name in ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "sigmoid", "tanh", "log1p", "expm1"):
+for _name in """
+    exp exp2 log log2 sin cos tan erf erfc erfinv sigmoid tanh log1p expm1 sqrt acos acosh asin asinh atan atanh lgamma
+""".split():
     _function(_name)
-_function("sqrt", exact=True)
+_function("i0", "i0.default", "special_i0.default")
+for _name in ("i1", "erfcx", "ndtri"):
+    _function(_name, f"special_{_name}.default")
 
 
 def _rounding(name: str, formula: Callable[[Expr], Expr], *more: str) -> None:
@@ -66,7 +68,6 @@ def rsqrt(builder: Builder, self: Value) -> Value:
 
 @rule("log10.default")
 def log10(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     return builder.pointwise("log10", call("log", *elements(builder, self)) * 0.4342944819032518)
 
 
@@ -88,23 +89,14 @@ def deg2rad(builder: Builder, self: Value) -> Value:
     return builder.pointwise("deg2rad", elements(builder, self)[0] * (math.pi / 180.0))
 
 
-@rule("tan.default")
-def tan(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
-    (x,) = elements(builder, self)
-    return builder.pointwise("tan", call("sin", x) / call("cos", x))
-
-
 @rule("cosh.default")
 def cosh(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     half = _half_exp(elements(builder, self)[0])
     return builder.pointwise("cosh", half + 0.25 / half)
 
 
 @rule("sinh.default")
 def sinh(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     half, grown = _half_exp(x), call("expm1", call("abs", x))
     near = 0.5 * (grown + grown / (grown + 1.0))  # the difference of two exponentials cancels near 0
@@ -117,9 +109,43 @@ def _half_exp(x: Expr) -> Expr:
     return call("exp", call("abs", x) - math.log(2.0))
 
 
+@rule("special_log_ndtr.default")
+def log_ndtr(builder: Builder, self: Value) -> Value:
+    (x,) = elements(builder, self)
+    z = x * math.sqrt(0.5)
+    far = call("log", 0.5 * call("erfcx", -z)) - z * z
+    return builder.pointwise("log_ndtr", where(x < -1.0, far, call("log1p", -0.5 * call("erfc", z))))
+
+
+@rule("signbit.default")
+def signbit(builder: Builder, self: Value) -> Value:
+    """Also of -0.0 and of a NaN that has one."""
+    x = builder.element(self, self.dtype)
+    one = as_expr(1.0, x.dtype)
+    is_float = x.dtype.is_floating_point
+    negative = call("copysign", one, x) < 0.0 if is_float else x < as_expr(0, x.dtype)
+    if x.dtype == torch.bool:
+        raise Declined("signbit of bool")
+    return builder.pointwise("signbit", negative)
+
+
+@rule("atan2.default", "atan2_.default", "arctan2.default")
+def atan2(builder: Builder, self: Value, other: Value) -> Value:
+    return builder.pointwise("atan2", call("atan2", *elements(builder, self, other)))
+
+
+@rule("hypot.default")
+def hypot(builder: Builder, self: Value, other: Value) -> Value:
+    return builder.pointwise("hypot", call("hypot", *elements(builder, self, other)))
+
+
+@rule("copysign.Tensor", "copysign.Scalar", "copysign_.Tensor", "copysign_.Scalar")
+def copysign(builder: Builder, self: Value, other: Any) -> Value:
+    return builder.pointwise("copysign", call("copysign", *elements(builder, self, other)))
+
+
 @rule("logaddexp.default")
 def logaddexp(builder: Builder, self: Value, other: Value) -> Value:
-    needs_float32(builder)
     x, y = elements(builder, self, other)
     sum_ = call("maximum", x, y) + call("log1p", call("exp", -call("abs", x - y)))
     return builder.pointwise("logaddexp", where(equal(x, y), x + math.log(2.0), sum_))  # inf - inf is NaN
@@ -127,28 +153,24 @@ def logaddexp(builder: Builder, self: Value, other: Value) -> Value:
 
 @rule("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy.default")
 def xlogy(builder: Builder, self: Any, other: Any) -> Value:
-    needs_float32(builder)
     x, y = elements(builder, self, other)
     return builder.pointwise("xlogy", where(equal(x, 0) & equal(y, y), 0.0, x * call("log", y)))
 
 
 @rule("special_xlog1py.default", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar")
 def xlog1py(builder: Builder, self: Any, other: Any) -> Value:
-    needs_float32(builder)
     x, y = elements(builder, self, other)
     return builder.pointwise("xlog1py", where(equal(x, 0) & equal(y, y), 0.0, x * call("log1p", y)))
 
 
 @rule("special_entr.default")
 def entr(builder: Builder, self: Value) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     return builder.pointwise("entr", where(equal(x, 0), 0.0, where(x < 0, float("-inf"), -x * call("log", x))))
 
 
 @rule("logit.default")
 def logit(builder: Builder, self: Value, eps: Any) -> Value:
-    needs_float32(builder)
     (x,) = elements(builder, self)
     if eps is not None:
         (small,) = elements(builder, eps)

@@ -13,7 +13,7 @@ from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.activation import relu_of
 from backends.compiler.rules.distance import norm_of
-from backends.compiler.rules.operand import elements, needs_float32
+from backends.compiler.rules.operand import elements
 from backends.compiler.rules.reduction import dims_of, finish, read, total
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -67,7 +67,6 @@ def huber_loss(builder: Builder, self: Value, target: Value, reduction: int, del
 def binary_cross_entropy(
     builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int
 ) -> Value:
-    needs_float32(builder)
     p, t = elements(builder, self, target)
     # PyTorch bounds each logarithm at -100, so that a certain wrong answer costs 100 and not infinity
     log_p, log_q = call("log", p), call("log1p", -p)
@@ -83,7 +82,6 @@ def _weighted(builder: Builder, loss: Expr, weight: Value | None) -> Expr:
 def bce_with_logits(
     builder: Builder, self: Value, target: Value, weight: Value | None, pos_weight: Value | None, reduction: int
 ) -> Value:
-    needs_float32(builder)
     x, t = elements(builder, self, target)
     softplus_of_negative = relu_of(-x) + call("log1p", call("exp", -call("abs", x)))
     scale = softplus_of_negative
@@ -96,7 +94,6 @@ def bce_with_logits(
 
 @rule("kl_div.default")
 def kl_div(builder: Builder, self: Value, target: Value, reduction: int, log_target: bool) -> Value:
-    needs_float32(builder)
     x, t = elements(builder, self, target)
     if log_target:
         return reduced(builder, "kl_div", call("exp", t) * (t - x), reduction)
@@ -112,7 +109,6 @@ def _needs_floats(*operands: Value) -> None:
 
 @rule("soft_margin_loss.default")
 def soft_margin_loss(builder: Builder, self: Value, target: Value, reduction: int) -> Value:
-    needs_float32(builder)
     _needs_floats(self)
     if target.dtype in UNSIGNED:
         raise Declined(f"a target of {target.dtype} wraps around when it is negated")
@@ -172,7 +168,6 @@ def _distance(builder: Builder, a: Value, b: Value, p: Any, eps: Any, keepdim: b
 def poisson_nll_loss(
     builder: Builder, input: Value, target: Value, log_input: bool, full: bool, eps: Any, reduction: int
 ) -> Value:
-    needs_float32(builder)
     x, t, small = elements(builder, input, target, eps)
     loss = call("exp", x) - t * x if log_input else x - t * call("log", x + small)
     if full:  # Stirling's formula for log(target!)

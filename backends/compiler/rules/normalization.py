@@ -1,4 +1,4 @@
-"""Layer, RMS, group and instance norm, and batch norm with running statistics."""
+"""Layer, RMS, group and instance norm, and batch norm by running statistics or by the batch's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, Scalar, call, compute_dtype
 from backends.compiler.ir import ONE, Size, Value
 from backends.compiler.rules import Declined, rule
-from backends.compiler.rules.reduction import mean_of, read, variance_of
+from backends.compiler.rules.reduction import mean_of, moments, read, variance_of
 
 
 def affine(builder: Builder, x: Expr, weight: Value | None, bias: Value | None) -> Expr:
@@ -23,9 +23,12 @@ def affine(builder: Builder, x: Expr, weight: Value | None, bias: Value | None) 
 def normalized(builder: Builder, x: Value, dims: list[int], eps: Any) -> Expr:
     """(x - mean) / sqrt(variance + eps) over `dims`, biased variance."""
     centered, spread = variance_of(builder, x, dims)
-    inverse = 1.0 / call("sqrt", read(builder, spread) + builder.element(eps, compute_dtype(x.dtype)))
-    scale = builder.pointwise("_inverse_std", inverse, compute_dtype(x.dtype))
-    return read(builder, centered) * read(builder, scale)
+    return read(builder, centered) * read(builder, _inverse_std(builder, spread, eps))
+
+
+def _inverse_std(builder: Builder, spread: Value, eps: Any) -> Value:
+    inverse = 1.0 / call("sqrt", read(builder, spread) + builder.element(eps, spread.dtype))
+    return builder.pointwise("_inverse_std", inverse, spread.dtype)
 
 
 def _needs_elements(x: Value) -> None:
@@ -90,12 +93,19 @@ def instance_norm(
     _needs_elements(input)
     if not use_input_stats:
         return by_running_statistics(builder, "instance_norm", input, weight, bias, running_mean, running_var, eps)
-    if running_mean is not None:
-        raise Declined("instance norm that updates its running statistics")
     dims = list(range(2, len(input.shape)))
-    tail = len(dims)
+    tail, dtype = len(dims), compute_dtype(input.dtype)
+    middle, centered, spread = moments(builder, input, dims)
+    if running_mean is not None and running_var is not None:
+        builder.refuse_evaluation()
+        unbiased = builder.pointwise("_unbiased", read(builder, spread) * _bessel(builder, input, dims), dtype)
+        for label, state, found in (("_running_mean", running_mean, middle), ("_running_var", running_var, unbiased)):
+            over_images = mean_of(builder, found, [0], "_over_images")
+            seen = over_channels(builder, state, tail)
+            _learn(builder, label, seen, over_images, read(builder, over_images), momentum)
+    element = read(builder, centered) * read(builder, _inverse_std(builder, spread, eps))
     weight, bias = over_channels(builder, weight, tail), over_channels(builder, bias, tail)
-    return builder.pointwise("instance_norm", affine(builder, normalized(builder, input, dims, eps), weight, bias))
+    return builder.pointwise("instance_norm", affine(builder, element, weight, bias))
 
 
 State = TypeVar("State", Value, "Value | None")
@@ -103,11 +113,10 @@ State = TypeVar("State", Value, "Value | None")
 
 def over_channels(builder: Builder, state: State, tail: int) -> State:
     """View one number a channel so that it broadcasts over `tail` dimensions behind the channel."""
-    if state is None:
+    if state is None or not tail:
         return state
-    for _ in range(tail):
-        state = builder.unsqueeze(state, len(state.shape))
-    return state
+    text = f"{{0}}[:{', None' * tail}]"
+    return builder.view(state, (*state.shape, *[ONE] * tail), text, label="unsqueeze")
 
 
 @rule("batch_norm.default")
@@ -116,9 +125,54 @@ def batch_norm(
     running_var: Value | None, training: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
-    if training:
-        raise Declined("batch norm in training mode updates its running statistics")
-    return by_running_statistics(builder, "batch_norm", input, weight, bias, running_mean, running_var, eps)
+    if not training:
+        return by_running_statistics(builder, "batch_norm", input, weight, bias, running_mean, running_var, eps)
+    middle, spread = _batch_statistics(builder, input)
+    dtype, tail = compute_dtype(input.dtype), len(input.shape) - 2
+    if running_mean is not None and running_var is not None:
+        builder.refuse_evaluation()
+        unbiased = read(builder, spread) * _bessel(builder, input, [dim for dim in range(tail + 2) if dim != 1])
+        learnt = (("_running_mean", running_mean, read(builder, middle)), ("_running_var", running_var, unbiased))
+        for name, statistics, new in learnt:
+            _learn(builder, name, over_channels(builder, statistics, tail), middle, new, momentum)
+    inverse = 1.0 / call("sqrt", read(builder, spread) + builder.element(eps, dtype))
+    scale = builder.pointwise(
+        "_channel_scale", affine(builder, inverse, over_channels(builder, weight, tail), None), dtype
+    )
+    element = (read(builder, input) - read(builder, middle)) * read(builder, scale)
+    return builder.pointwise("batch_norm", affine(builder, element, None, over_channels(builder, bias, tail)))
+
+
+def _batch_statistics(builder: Builder, x: Value) -> tuple[Value, Value]:
+    """Mean and biased variance of each channel.
+
+    Each image's own come first, in one reading; as all images are of one size, the mean of their variances and
+    the variance of their means add up to the whole's.
+    """
+    behind = [dim for dim in range(2, len(x.shape)) if x.shape[dim].hint != 1]
+    if not behind:
+        middle, _, spread = moments(builder, x, [0], of="_batch")
+        return middle, spread
+    of_image, _, within = moments(builder, x, behind, of="_image")
+    middle, _, between = moments(builder, of_image, [0], of="_batch")
+    mean_within = mean_of(builder, within, [0], "_variance_within")
+    whole = read(builder, mean_within) + read(builder, between)
+    return middle, builder.pointwise("_variance", whole, compute_dtype(x.dtype))
+
+
+def _bessel(builder: Builder, x: Value, dims: list[int]) -> Expr:
+    """n / (n - 1), which makes a biased variance of n numbers an unbiased one."""
+    count = builder.count([x.shape[dim] for dim in dims], compute_dtype(x.dtype))
+    return count / (count - 1.0)
+
+
+def _learn(builder: Builder, label: str, state: Value, like: Value, new: Expr, momentum: Any) -> None:
+    """Move running statistics towards new ones, where they lie."""
+    if momentum is None:
+        raise Declined("a cumulative average of all batches")
+    dtype = new.dtype
+    share, old = builder.element(momentum, dtype), builder.element(state, dtype)
+    builder.assign(state, label, like, (1.0 - share) * old + share * new)
 
 
 def by_running_statistics(

@@ -69,14 +69,3 @@ def _product(x: Expr, times: int) -> Expr:
     if half is None:
         return x
     return half * half if times % 2 == 0 else half * half * x
-
-
-@rule("hypot.default")
-def hypot(builder: Builder, self: Value, other: Value) -> Value:
-    needs_float32(builder)
-    x, y = (call("abs", operand) for operand in elements(builder, self, other))
-    high, low = call("maximum", x, y), call("minimum", x, y)
-    ratio = where(high > 0.0, low / high, low)  # scaled, so that squares neither overflow nor vanish
-    scaled = high * call("sqrt", 1.0 + ratio * ratio)
-    infinite = equal(x, float("inf")) | equal(y, float("inf"))  # even beside a NaN, as in C
-    return builder.pointwise("hypot", where(infinite, float("inf"), scaled))

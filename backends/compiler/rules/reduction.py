@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.expression import Expr, Ref, binary, call, cast, compute_dtype, is_nan, where
+from backends.compiler.expression import Expr, Ref, as_expr, binary, call, cast, compute_dtype, is_nan, where
 from backends.compiler.ir import Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.cast import convert
@@ -45,13 +45,20 @@ def read(builder: Builder, x: Value) -> Expr:
     return builder.element(x, x.dtype)
 
 
-def variance_of(builder: Builder, x: Value, dims: Sequence[int], correction: float = 0.0) -> tuple[Value, Value]:
-    """Return (x - mean, variance) by two passes: the one-pass formula cancels when the mean is large."""
-    middle = mean_of(builder, x, dims)
+def moments(
+    builder: Builder, x: Value, dims: Sequence[int], correction: float = 0.0, of: str = ""
+) -> tuple[Value, Value, Value]:
+    """Return mean, x - mean and variance by two passes: the one-pass formula cancels when the mean is large."""
+    middle = mean_of(builder, x, dims, f"{of}_mean")
     dtype = compute_dtype(x.dtype)
     centered = builder.pointwise("_centered", read(builder, x) - read(builder, middle), dtype)
     square = builder.pointwise("_squared", read(builder, centered) * read(builder, centered), dtype)
-    return centered, mean_of(builder, square, dims, "_variance", correction)
+    return middle, centered, mean_of(builder, square, dims, f"{of}_variance", correction)
+
+
+def variance_of(builder: Builder, x: Value, dims: Sequence[int], correction: float = 0.0) -> tuple[Value, Value]:
+    """Return x - mean and variance."""
+    return moments(builder, x, dims, correction)[1:]
 
 
 @rule("sum.default", "sum.dim_IntList")
@@ -132,6 +139,28 @@ def nansum(builder: Builder, self: Value, dim: Any = None, keepdim: bool = False
     present = builder.pointwise("_present", where(is_nan(x), 0.0, x), compute_dtype(self.dtype))
     dims = dims_of(self, dim)
     return finish(builder, builder.reduce("sum", present, dims, builder.dtype, label="nansum"), dims, keepdim)
+
+
+@rule("nanmean.default")
+def nanmean(builder: Builder, self: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    if not self.dtype.is_floating_point or dtype not in (None, self.dtype):
+        raise Declined("nanmean of integers, or in another dtype")
+    x, dims, computed = read(builder, self), dims_of(self, dim), compute_dtype(self.dtype)
+    present = builder.pointwise("_present", where(is_nan(x), 0.0, x), computed)
+    counted = builder.pointwise("_counted", where(is_nan(x), 0.0, as_expr(1.0, computed)), computed)
+    summed = builder.reduce("sum", present, dims, computed, label="_sum")
+    count = builder.reduce("sum", counted, dims, computed, label="_count")
+    return finish(builder, builder.pointwise("nanmean", read(builder, summed) / read(builder, count)), dims, keepdim)
+
+
+@rule("prod.default", "prod.dim_int")
+def prod(builder: Builder, self: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    if builder.dtype == torch.bool:
+        raise Declined("a product of booleans")
+    dims = dims_of(self, dim)
+    if self.dtype != builder.dtype:
+        self = convert(builder, self, builder.dtype)
+    return finish(builder, builder.reduce("prod", self, dims, builder.dtype), dims, keepdim)
 
 
 @rule("count_nonzero.dim_IntList", "count_nonzero.default")

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from backends import NothingToConvert
 from backends.compiler.capture import load
 from backends.compiler.convert import convert
+from backends.compiler.schedule import EVERYTHING, Schedule
 
 RELATIVE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 2e-5, torch.float64: 1e-12}
 """Of the value, and a share of it again of the output's mean size: sums cancel."""
@@ -31,18 +32,21 @@ class Outcome:
     detail: str = ""
 
 
-def judge(text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5) -> Outcome:
+def judge(
+    text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5, schedule: Schedule = EVERYTHING
+) -> Outcome:
     """Convert a problem, run the kernel on the inputs, and compare; `of_scale` weighs the output's mean size."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             reference = _built(load(_written(Path(folder) / "reference.py", text)).Model)
             state = _randomised(reference)
             expected = _run(reference, inputs)
+            reference.load_state_dict(state)
             exact = _run(reference.double(), pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
         except Exception as fault:
             return Outcome("skipped", f"{type(fault).__name__}: {fault}")
         try:
-            kernel = "".join(convert(text, "Model", Path(folder)))
+            kernel = "".join(convert(text, "Model", Path(folder), schedules=[schedule]))
         except NothingToConvert as reason:
             return Outcome("declined", reason.message)
         except Exception as fault:
@@ -102,16 +106,19 @@ def _built(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
 def _randomised(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Give the parameters values that hide nothing: zeros and ones would."""
     torch.manual_seed(1)
-    state = {name: torch.rand_like(x) if x.is_floating_point() else x for name, x in module.state_dict().items()}
+    known = module.state_dict().items()
+    state = {name: torch.rand_like(x) if x.is_floating_point() else x.clone() for name, x in known}
     module.load_state_dict(state)
     return state
 
 
-def _run(module: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+def _run(module: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """Return what a call gives, and what it leaves in the module's parameters and buffers."""
     torch.manual_seed(0)
     copies = pytree.tree_map(lambda leaf: _copy(leaf) if isinstance(leaf, torch.Tensor) else leaf, inputs)
     with torch.no_grad():
-        return module(*copies)
+        result = module(*copies)
+    return result, {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
 HALVES = (torch.float16, torch.bfloat16)

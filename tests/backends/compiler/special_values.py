@@ -22,6 +22,8 @@ CALLS = [f"{name}(x0)" for name in NAMES] + [
     "x0 ** 3", "x0 ** -2", "x0 ** 1.5", "x0 ** -1.5", "2 ** x0", "torch.pow(3.5, x0)", "x0.clamp(-1, 1)", "x0.amax()",
     "x0.argmin()", "x0[3:].norm(p=3)", "torch.softmax(x0[3:], -1)", "torch.logsumexp(x0[1:3], 0)", "x0.nansum()",
     "torch.logsumexp(x0[2:3], 0)", "torch.softmax(x0, -1)", "torch.triu(x0[None] + x0[:, None])",
+    "torch.cumsum(x0[1:], 0)", "torch.cumprod(x0[1:], 0)", "torch.logcumsumexp(x0[1:], 0)", "torch.cummax(x0[1:], 0)",
+    "torch.cummin(x0, 0)",
 ]
 PAIRS = """torch.maximum torch.minimum torch.fmax torch.fmin torch.hypot torch.logaddexp torch.xlogy torch.div
 torch.lt torch.heaviside""".split()

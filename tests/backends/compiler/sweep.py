@@ -66,10 +66,11 @@ def _samples(chosen: argparse.Namespace, dtype: torch.dtype) -> Iterator[Sample]
 
 def repair_interpreter() -> None:
     """Use the interpreter as the verifier does: its own faults are not the kernels'."""
-    from verifier.interpreter import bfloat16, language
+    from verifier.interpreter import bfloat16, language, libdevice
 
     language.repair()
     bfloat16.repair()
+    libdevice.repair()
 
 
 if __name__ == "__main__":

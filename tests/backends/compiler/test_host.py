@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from backends.compiler.convert import convert
+from tests.backends.compiler.written import unbroken
 
 MODULE = """
+import math
 import torch
 import torch.nn as nn
 
@@ -33,7 +35,7 @@ def get_init_inputs():
 
 
 def forward_of(line: str, folder: Path) -> str:
-    text = "".join(convert(MODULE.format(line=line), "Model", folder))
+    text = unbroken("".join(convert(MODULE.format(line=line), "Model", folder)))
     return text[text.index("def forward") :]
 
 
@@ -44,6 +46,10 @@ def forward_of(line: str, folder: Path) -> str:
         ("y = torch.relu(x) * self.scale", "self.scale"),
         ("y = torch.relu(x) / self.width ** 0.5", "self.width ** 0.5"),
         ("y = torch.relu(x) * (1.0 / self.limit)", "1.0 / self.limit"),
+        ("y = self.limit * x + (8 - self.limit) * torch.relu(x)", "8 - self.limit"),
+        ("y = torch.relu(x) * self.limit * self.width", "self.limit, self.width"),
+        ("y = torch.relu(x) * (self.limit * self.width)", "self.limit * self.width"),
+        ("y = torch.relu(x) + math.log(self.limit) / self.width", "math.log(self.limit) / self.width"),
     ],
 )
 def test_a_number_of_the_constructor_is_passed_by_name(line: str, named: str, tmp_path: Path) -> None:
@@ -59,3 +65,28 @@ def test_a_number_that_may_be_the_lines_own_pins_the_attribute(tmp_path: Path) -
 def test_an_operators_default_is_nobodys_number(tmp_path: Path) -> None:
     """The alpha = 1 of an addition is not an attribute that happens to be 1."""
     assert "self.count" not in forward_of("y = x + x.abs()", tmp_path)
+
+
+def test_a_split_into_an_attributes_number_takes_it(tmp_path: Path) -> None:
+    """A length that only is twice the attribute, because the tensor's own is, takes nothing."""
+    text = forward_of("y = torch.relu(x @ x.t()).view(-1, self.width, 20)", tmp_path)
+    assert "written for" not in text and "(-1, self.width)" in text
+    twice = "y = torch.relu(x.repeat(1, 2)).view(-1, len(x) - 3 * self.width, 33)"
+    text = forward_of(twice, tmp_path)
+    assert "written for" not in text and "self.width" not in text
+
+
+def test_a_length_is_named_as_the_line_names_it(tmp_path: Path) -> None:
+    """A view's lengths are the constructor's; one that is computed from a length is what is left."""
+    line = "y = x.reshape(-1, self.width, 33).softmax(1).reshape(x.shape[0] // self.width, self.width, 33)"
+    assert "(-1, self.width)" in forward_of(line, tmp_path)
+
+
+LOOPED = MODULE.replace("self.width, self.count = limit, scale, width, count", "self.a, self.b = limit, scale, 12, 6")
+
+
+def test_a_place_that_a_loop_counts_is_nobody_s_length(tmp_path: Path) -> None:
+    """Two attributes whose quotient is the loop's 2 are not what the line reads."""
+    line = "y = torch.cat([x[t] + x[t].sum(dim=0) for t in range(3)])"
+    text = unbroken("".join(convert(LOOPED.format(line=line), "Model", tmp_path)))
+    assert "self.a" not in text[text.index("def forward") :]

@@ -1,35 +1,35 @@
-"""The margin: broken lines are shorter, and mean what they meant."""
+"""The margin: what the formatter leaves as it is, comments and docstrings, is broken where it is written."""
 
 from __future__ import annotations
 
 import ast
 
-import pytest
-
-from backends.compiler.margin import WIDTH, fitted
-from tests.backends.compiler.examples import EXAMPLES, MORE
-from tests.backends.compiler.written import triton
+from backends.compiler.margin import WIDTH, fit, launch, quoted
 
 LONG = "a_rather_long_name"
-LINES = [
-    f"y = tl.where({LONG} < 0.0, {LONG} * 0.5, {LONG}) + tl.sum({LONG}, axis=0, keep_dims=True) / ({LONG} * {LONG})",
-    f"    y = {LONG} + {LONG} * {LONG} - {LONG} / {LONG} + {LONG} | {LONG} & {LONG}",
-    f'raise ValueError(f"a message, with (commas) and {{{LONG}}}, that is long", {LONG}, {LONG}, {LONG})',
-    f"y = tl.load({LONG}_ptr + ({LONG} * {LONG} + {LONG}) * {LONG} + {LONG}, mask={LONG}, other=0.0).to(tl.float32)",
-    f"y = tl.sum({LONG}, axis=0)  # a comment that would pass the margin if it stood where it was written first",
-]
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_broken_line_means_the_same(line: str) -> None:
-    """Breaking changes where lines end, and no operator, operand or string."""
-    broken = fitted(line)
-    assert len(broken) > 1 and all(len(part) <= WIDTH for part in broken)
-    assert ast.dump(ast.parse("\n".join(broken).lstrip())) == ast.dump(ast.parse(line.lstrip()))
+def test_a_comment_that_stands_too_far_right_goes_above_its_line() -> None:
+    """The code stays what it was."""
+    line = f"y = tl.sum({LONG}, axis=0)  # a comment that would pass the margin if it stood where it was written first"
+    comment, code = fit([line], "    ")
+    assert comment.startswith("    # a comment") and len(comment) <= WIDTH
+    assert ast.dump(ast.parse(code.strip())) == ast.dump(ast.parse(line))
 
 
-@pytest.mark.parametrize("name", ["few long rows", "rows too long for registers", "long columns", "channels"])
-def test_emitted_files_keep_to_the_margin(name: str) -> None:
-    """No line of a file passes the margin, whatever the shape of its kernels."""
-    text = triton({**EXAMPLES, **MORE}[name].text)
-    assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+def test_a_long_comment_is_wrapped() -> None:
+    """Every line of it is a comment within the margin."""
+    lines = fit([f"# {' '.join([LONG] * 9)}"], "        ")
+    assert len(lines) > 1 and all(line.startswith("        # ") and len(line) <= WIDTH for line in lines)
+
+
+def test_a_docstring_keeps_to_the_margin() -> None:
+    """The summary and the user's lines are both wrapped."""
+    lines = quoted(" ".join([LONG] * 9), [" + ".join([LONG] * 9)])
+    assert max(map(len, lines)) <= WIDTH and lines[0].startswith('    """A_rather')
+
+
+def test_a_long_grid_has_a_line_of_its_own() -> None:
+    """The launch then reads kernel[grid](...)."""
+    named, called = launch("kernel", f"(triton.cdiv({LONG}, {LONG}), {LONG}, {LONG})", [["x", "y"], ["BLOCK=block"]])
+    assert named.startswith("grid = (triton") and called == "kernel[grid](x, y, BLOCK=block)"

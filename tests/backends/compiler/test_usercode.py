@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import textwrap
 
 from backends.compiler.usercode import keep
@@ -141,3 +142,13 @@ def test_text_inside_strings_is_not_renamed() -> None:
 def test_forward_arguments_leave_self_out() -> None:
     """Names in forward must not meet the names given to kernels and results."""
     assert forward_arguments(SOURCE, "Model") == ("x", "mask")
+
+
+def test_a_star_becomes_the_names_that_are_needed() -> None:
+    """The star of torch would hide Python's min and max from what launches the kernels."""
+    source = SOURCE.replace("from torch import nn", "from torch import *\nfrom torch.nn import *\nfrom torch import nn")
+    source = source.replace("self.weight = nn.Parameter(", "self.gate = Tanh()\n        self.weight = Parameter(")
+    importlib.import_module("torch.nn")  # as the capture has done
+    kept = keep(source, "Model", "return x")
+    assert "from torch.nn import Parameter, Tanh" in kept.imports
+    assert not any("*" in text for text in kept.imports)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tempfile
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
+from backends.compiler import schedule
+from backends.compiler.attend import attended
 from backends.compiler.capture import capture
 from backends.compiler.convert import convert
 from backends.compiler.fuse import fuse
 from backends.compiler.group import Group
 from backends.compiler.ir import Program, Value
 from backends.compiler.lower import lower
+
+EVERYTHING = replace(schedule.EVERYTHING, name="")  # what is left to a library for its speed is tested too
 
 
 def source(forward: str, *shapes: tuple[int, ...], init: str = "", arguments: str = "") -> str:
@@ -34,7 +40,12 @@ def _block(text: str) -> str:
 def triton(text: str) -> str:
     """Convert a problem text."""
     with tempfile.TemporaryDirectory() as folder:
-        return "".join(convert(text, "Model", Path(folder)))
+        return "".join(convert(text, "Model", Path(folder), schedules=[EVERYTHING]))
+
+
+def unbroken(text: str) -> str:
+    """Write a file with one line a statement, as ast does: what it says, however it is laid out."""
+    return ast.unparse(ast.parse(text))
 
 
 def kernels(text: str) -> list[str]:
@@ -47,10 +58,11 @@ def program(text: str) -> Program:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.py"
         path.write_text(text, encoding="utf-8")
-        return lower(capture(path, "Model"), text)
+        return lower(capture(path, "Model"), text, EVERYTHING)
 
 
 def groups(text: str) -> list[Group]:
     """Fuse a problem's operations."""
     lowered = program(text)
-    return fuse(lowered.ops, [value for value in lowered.outputs if isinstance(value, Value)])
+    returned = [value for value in lowered.outputs if isinstance(value, Value)]
+    return fuse(attended(lowered.ops, returned), returned)

@@ -1,0 +1,1 @@
+"""Five attention variants that people bring, each a problem by itself."""
