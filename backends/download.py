@@ -119,4 +119,3 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-

@@ -110,7 +110,7 @@ class Watch:
                 self._stream.status(backend)
             case CandidateDone(_, kernel):
                 self.kernel = kernel
-            case (VerdictDone(number) | Dropped(number)) if not self._stream.live:
+            case VerdictDone(number) | Dropped(number) if not self._stream.live:
                 self._stream.say(self._rows.told(number), style="dim")
             case _:
                 pass

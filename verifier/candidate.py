@@ -112,7 +112,6 @@ class Session:
         state = running.described_state(self.runner.model)
         return {"ok": True, "missing": missing, "scratch": self.scratch, "state": state, **self._seen()}, []
 
-
     def _rebuild(self, request: dict[str, Any]) -> dict[str, Any]:
         """Construct ModelNew once more, as a problem with other arguments does, in the mode asked for."""
         assert self.runner is not None

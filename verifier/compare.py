@@ -162,4 +162,3 @@ def _shape(tensor: Tensor) -> str:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-

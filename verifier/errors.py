@@ -38,13 +38,17 @@ def reference_failed(error: BaseException, filename: str, doing: str) -> Verific
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return VerificationError(
-            "missing_package", f"the module imports {package}, which is not installed here",
-            f"pip install {package}, or remove the import", line,
+            "missing_package",
+            f"the module imports {package}, which is not installed here",
+            f"pip install {package}, or remove the import",
+            line,
         )
     if isinstance(error, MemoryError) or "not enough memory" in str(error) or "out of memory" in str(error):
         return VerificationError(
-            "out_of_memory", f"{doing} needs more memory than there is: {one_line(error)}",
-            "make the sizes in get_inputs() smaller", line,
+            "out_of_memory",
+            f"{doing} needs more memory than there is: {one_line(error)}",
+            "make the sizes in get_inputs() smaller",
+            line,
         )
     if isinstance(error, SystemExit):
         message = f"the module exits the program while {doing}"

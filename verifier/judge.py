@@ -173,9 +173,7 @@ class Judge:
             stack.callback(lane.close)
         return lanes[0], lanes[1]
 
-    def _interpreted(
-        self, problem: Problem, kernel: str, settings: Settings
-    ) -> Generator[Check | Verdict, None, None]:
+    def _interpreted(self, problem: Problem, kernel: str, settings: Settings) -> Generator[Check | Verdict, None, None]:
         """Judge the same kernel without the GPU."""
         self._second = self._second or Judge(self._nursery)
         yield from self._second.judge(problem, kernel, replace(settings, device="cpu", speed=False))

@@ -29,7 +29,12 @@ class Limits:
 
 COMFORTABLE = Limits()
 ACCEPTABLE = Limits(
-    held=150_000_000, largest=1_000_000, produced=30_000_000, rows=16_384, products=2**26, convolved=2**33,
+    held=150_000_000,
+    largest=1_000_000,
+    produced=30_000_000,
+    rows=16_384,
+    products=2**26,
+    convolved=2**33,
     operations=40_000,
 )
 """Beyond this a run takes many seconds even where PyTorch does most of the work."""

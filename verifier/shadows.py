@@ -117,6 +117,9 @@ def bounded() -> Iterator[None]:
 
 MEMORY = 4 << 30
 SHADOWS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "meta": _meta, "fake": _fake, "built": _meta, "inputs": _fake
+    "meta": _meta,
+    "fake": _fake,
+    "built": _meta,
+    "inputs": _fake,
 }
 """Cheapest first; of `built` only the forward runs so: its constructor reads numbers; `inputs` runs no forward."""

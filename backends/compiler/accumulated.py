@@ -15,7 +15,11 @@ Address = tuple[str, str]
 
 
 def tail(
-    group: Group, signature: Signature, acc: str, coordinates: dict[int, str], place: Callable[[Value], Address],
+    group: Group,
+    signature: Signature,
+    acc: str,
+    coordinates: dict[int, str],
+    place: Callable[[Value], Address],
     result: Address,
 ) -> list[str]:
     """Load what the tail reads (each from its `place`), compute it on `acc`, store the results at `result`."""

@@ -75,9 +75,7 @@ def starts(read: Read, frame: Frame) -> list[Measure]:
 def _terms(read: Read, frame: Frame) -> list[Term]:
     """Give each index its length; dimensions that one axis covers are one term."""
     layout, rank, value = frame.layout, len(frame.layout.domain), read.value
-    at_axis = {
-        at: axis for axis in layout.axes for dim in axis.dims if (at := position(read, rank - dim)) is not None
-    }
+    at_axis = {at: axis for axis in layout.axes for dim in axis.dims if (at := position(read, rank - dim)) is not None}
     several = [at for at, size in enumerate(value.shape) if size.hint != 1]
     terms: list[Term] = []
     for axis, run in groupby(several, lambda at: at_axis.get(at, at)):

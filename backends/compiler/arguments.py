@@ -61,7 +61,8 @@ def _constant(env: Environment, node: torch.fx.Node, name: str) -> Value:
                 return _state(node, f"{state_text(path)}.{key}")
     if not isinstance(wanted, torch.Tensor) or wanted.is_complex() or wanted.numel() > WRITTEN_OUT:
         raise NothingToConvert(
-            "not_convertible", f"forward makes the constant tensor {name} itself",
+            "not_convertible",
+            f"forward makes the constant tensor {name} itself",
             "Make it once in __init__ and register it with register_buffer.",
         )
     made = _state(node, extern.constant_text(wanted, env.host))
@@ -95,10 +96,12 @@ def guards(env: Environment) -> list[str]:
             found[f"{text} != {constant!r}"] = f"written for {text}={constant!r}"
     pinned = {f"{text} != {v!r}": f"written for {text} = {v!r}" for text, v in env.host.pins.items()}
     pinned |= {condition: f"written for {held}" for condition, held in env.captured.decided.items()}
-    return list(dict.fromkeys(
-        f"if {condition}:\n    raise ValueError({_quoted(message)})"
-        for condition, message in {**found, **pinned, **_together(env), **env.builder.ties}.items()
-    ))
+    return list(
+        dict.fromkeys(
+            f"if {condition}:\n    raise ValueError({_quoted(message)})"
+            for condition, message in {**found, **pinned, **_together(env), **env.builder.ties}.items()
+        )
+    )
 
 
 def _together(env: Environment) -> dict[str, str]:

@@ -29,9 +29,7 @@ def attended(ops: list[Op], returned: list[Value]) -> list[Op]:
     return live([found.get(op, op) for op in ops], returned)
 
 
-def attention(
-    label: str, out: Value, product: MatMul, argument: Value, v: Value, kind: str
-) -> Attention | None:
+def attention(label: str, out: Value, product: MatMul, argument: Value, v: Value, kind: str) -> Attention | None:
     """Describe the attention over a product's scores; None where it is none that one kernel can be."""
     steps = steps_between(product.out, argument)
     widest = max(product.a.shape[-1].hint, v.shape[-1].hint)
@@ -112,9 +110,7 @@ def _product_behind(value: Value) -> MatMul | None:
     return product if isinstance(product, MatMul) else None
 
 
-def _softmax(
-    weights: Value, readers: dict[Value, list[Op]], kept: set[Value]
-) -> tuple[Value, set[Op]] | None:
+def _softmax(weights: Value, readers: dict[Value, list[Op]], kept: set[Value]) -> tuple[Value, set[Op]] | None:
     """Return what a softmax over the last dimension was taken of, and who of it reads that; nobody else its parts."""
     quotient = _pair(weights, "/")
     if quotient is None:

@@ -35,9 +35,14 @@ def _kernel(plan: Plan, name: str) -> str:
     walk = _Steps(plan)
     inside = walk.lines()
     lines = [
-        *_places(plan), *walk.before, *_starts(plan), "",
-        f"for start in range(0, {_end(plan)}, BLOCK_N):", *(TAB + line for line in inside),
-        "", *_results(plan),
+        *_places(plan),
+        *walk.before,
+        *_starts(plan),
+        "",
+        f"for start in range(0, {_end(plan)}, BLOCK_N):",
+        *(TAB + line for line in inside),
+        "",
+        *_results(plan),
     ]
     return jit(f"{name}_kernel", groups, doc, lines)
 
@@ -51,10 +56,13 @@ def _places(plan: Plan) -> list[str]:
     else:
         lines += [f"tile = {tile}"]
     lines += [
-        "# int64: an offset may pass 2**31", "matrix = (tl.program_id(0) // tiles).to(tl.int64)",
+        "# int64: an offset may pass 2**31",
+        "matrix = (tl.program_id(0) // tiles).to(tl.int64)",
         *plan.coordinates(),
-        "row = (tile * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)[:, None]", "row_inside = row < n_rows",
-        "d = tl.arange(0, BLOCK_D)", "v_d = tl.arange(0, BLOCK_V)[None, :]",
+        "row = (tile * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)[:, None]",
+        "row_inside = row < n_rows",
+        "d = tl.arange(0, BLOCK_D)",
+        "v_d = tl.arange(0, BLOCK_V)[None, :]",
         f"q_rows = q_ptr + {plan.offset('q')}row * q_row_stride",
         "q = tl.load(q_rows + d[None, :], mask=row_inside & (d[None, :] < depth), other=0.0)",
     ]
@@ -68,8 +76,10 @@ def _starts(plan: Plan) -> list[str]:
     if plan.op.kind == "plain":
         return ["", acc]
     return [
-        "", f"highest = tl.full((BLOCK_M, 1), {MINUS_INFINITY}, tl.float32)",
-        "total = tl.zeros((BLOCK_M, 1), tl.float32)", acc,
+        "",
+        f"highest = tl.full((BLOCK_M, 1), {MINUS_INFINITY}, tl.float32)",
+        "total = tl.zeros((BLOCK_M, 1), tl.float32)",
+        acc,
     ]
 
 
@@ -91,21 +101,22 @@ class _Steps:
         plan, op = self.plan, self.plan.op
         note = ["# three TF32 products: as exact as float32"] if plan.precision else []
         lines = [
-            "column = (start + tl.arange(0, BLOCK_N)).to(tl.int64)[None, :]", "column_inside = column < n_columns",
+            "column = (start + tl.arange(0, BLOCK_N)).to(tl.int64)[None, :]",
+            "column_inside = column < n_columns",
             "k_inside = column_inside & (d[:, None] < depth)",
-            "k = tl.load(k_ptr + column * k_row_stride + d[:, None], mask=k_inside, other=0.0)", *note,
+            "k = tl.load(k_ptr + column * k_row_stride + d[:, None], mask=k_inside, other=0.0)",
+            *note,
             f"scores = tl.dot(q, k{plan.precision})",
         ]
         for step in op.steps:
             lines += self._step(step)
         argument = self.names[op.argument]
-        lines += _weights(argument) if op.kind != "plain" else [
-            f"weights = tl.where(column_inside, {argument}, 0.0)"
-        ]
+        lines += _weights(argument) if op.kind != "plain" else [f"weights = tl.where(column_inside, {argument}, 0.0)"]
         half = "" if op.q.dtype.itemsize == 4 else f".to({TYPES[op.v.dtype]})"
         acc = "acc" if op.kind == "plain" else "acc * shrink"
         return [
-            *lines, "place = (start + tl.arange(0, BLOCK_N)).to(tl.int64)[:, None]",
+            *lines,
+            "place = (start + tl.arange(0, BLOCK_N)).to(tl.int64)[:, None]",
             "v_inside = (place < n_columns) & (v_d < v_depth)",
             "v = tl.load(v_ptr + place * v_row_stride + v_d, mask=v_inside, other=0.0)",
             f"acc = tl.dot(weights{half}, v, {acc}{plan.precision})",
@@ -152,10 +163,10 @@ def _weights(argument: str) -> list[str]:
 def _results(plan: Plan) -> list[str]:
     where = f"({'matrix * n_rows + ' if plan.batch else ''}row) * v_depth + v_d".replace("(row)", "row")
     value = {
-        "plain": "acc", "softmax": "acc / total",
+        "plain": "acc",
+        "softmax": "acc / total",
         "safe_softmax": "tl.where(total == 0.0, 0.0, acc / total)",
     }[plan.op.kind]
     note = ["# a row without any score is zeros"] if plan.op.kind == "safe_softmax" else []
     name = plan.result
     return [*note, f"{name} = {value}", f"tl.store({name}_ptr + {where}, {name}, mask=row_inside & (v_d < v_depth))"]
-

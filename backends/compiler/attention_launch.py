@@ -31,10 +31,20 @@ def launcher(plan: Plan, name: str) -> str:
         f"{TAB}n_rows, depth, v_depth, q.element_size()",
         ")",
         *launch(
-            f"{name}_kernel", "(triton.cdiv(n_rows, block_m) * math.prod(batch),)",
-            [[*tensors, *sizes, *plan.numbers], *_strides(plan),
-             ["BLOCK_M=block_m", "BLOCK_N=block_n", "BLOCK_D=block_d", "BLOCK_V=block_v", "num_warps=warps",
-              "num_stages=2"]],
+            f"{name}_kernel",
+            "(triton.cdiv(n_rows, block_m) * math.prod(batch),)",
+            [
+                [*tensors, *sizes, *plan.numbers],
+                *_strides(plan),
+                [
+                    "BLOCK_M=block_m",
+                    "BLOCK_N=block_n",
+                    "BLOCK_D=block_d",
+                    "BLOCK_V=block_v",
+                    "num_warps=warps",
+                    "num_stages=2",
+                ],
+            ],
         ),
         f"return {plan.result}",
     ]

@@ -38,8 +38,10 @@ class Builtin:
                 message = child.receive(PATIENCE)
                 if message is None:
                     raise NothingToConvert(
-                        "load_timeout", f"the module did not finish loading and tracing in {PATIENCE:.0f} s, or it "
-                        "ended the process that read it", "Look for a loop or an exit at the top level."
+                        "load_timeout",
+                        f"the module did not finish loading and tracing in {PATIENCE:.0f} s, or it "
+                        "ended the process that read it",
+                        "Look for a loop or an exit at the top level.",
                     )
                 if "error" in message:
                     raise NothingToConvert(**message["error"])

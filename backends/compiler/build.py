@@ -182,7 +182,13 @@ class Builder(Views):
         return Scalar(dtype, product, number)
 
     def read(
-        self, x: Value, places: Sequence[Expr], valid: Expr | None = None, fill: Number = 0, *, wish: str = "",
+        self,
+        x: Value,
+        places: Sequence[Expr],
+        valid: Expr | None = None,
+        fill: Number = 0,
+        *,
+        wish: str = "",
         is_checked: bool = False,
     ) -> Expr:
         """Read the element at computed places, behind the views of x that move it."""
@@ -235,8 +241,15 @@ class Builder(Views):
         return ranges.inserted(tree, free), shape if len(kept) < len(shape) or kept != shape else None
 
     def mapped(
-        self, label: str, expr: Expr, extents: Sequence[Expr], *, dtype: torch.dtype | None = None,
-        shape: Shape | None = None, coordinates: Sequence[str] = (), claims: Sequence[tuple[Expr, Expr]] = (),
+        self,
+        label: str,
+        expr: Expr,
+        extents: Sequence[Expr],
+        *,
+        dtype: torch.dtype | None = None,
+        shape: Shape | None = None,
+        coordinates: Sequence[str] = (),
+        claims: Sequence[tuple[Expr, Expr]] = (),
     ) -> Value:
         """Compute `expr` for every place of a shape: of the operator's result, unless told.
 
@@ -256,8 +269,14 @@ class Builder(Views):
             raise Declined("a length that only forward knows") from None
         names = tuple((len(coordinates) - index, name) for index, name in enumerate(coordinates))
         return self._add(
-            Pointwise, label, shape or self._result.shape, dtype, expr=cast(expr, compute_dtype(dtype)),
-            extents=tuple(extents), coordinates=names, claims=sides,
+            Pointwise,
+            label,
+            shape or self._result.shape,
+            dtype,
+            expr=cast(expr, compute_dtype(dtype)),
+            extents=tuple(extents),
+            coordinates=names,
+            claims=sides,
         )
 
     def assign(self, target: Value, label: str, like: Value, expr: Expr) -> None:
@@ -275,8 +294,14 @@ class Builder(Views):
         self.assigned[state] = after
 
     def reduce(
-        self, kind: str, source: Value, dims: Sequence[int], dtype: torch.dtype | None = None, *,
-        label: str = "", correction: float = 0.0,
+        self,
+        kind: str,
+        source: Value,
+        dims: Sequence[int],
+        dtype: torch.dtype | None = None,
+        *,
+        label: str = "",
+        correction: float = 0.0,
     ) -> Value:
         """Combine over `dims`, which stay as size 1."""
         if through.moves(source):
@@ -290,8 +315,14 @@ class Builder(Views):
             return self._reduce_in_steps(kind, source, runs, dtype or source.dtype, label or kind, correction)
         shape = tuple(ONE if index in wanted else size for index, size in enumerate(source.shape))
         return self._add(
-            Reduce, label or kind, shape, dtype or source.dtype,
-            kind=kind, source=source, dims=wanted, correction=correction,
+            Reduce,
+            label or kind,
+            shape,
+            dtype or source.dtype,
+            kind=kind,
+            source=source,
+            dims=wanted,
+            correction=correction,
         )
 
     def _reduce_nothing(self, kind: str, source: Value, dtype: torch.dtype, label: str, correction: float) -> Value:
@@ -319,7 +350,14 @@ class Builder(Views):
         return self.pointwise(label, element * (n / (n - correction)), dtype)
 
     def scan(
-        self, kind: str, source: Value, dim: int, dtype: torch.dtype, *, label: str, reverse: bool = False,
+        self,
+        kind: str,
+        source: Value,
+        dim: int,
+        dtype: torch.dtype,
+        *,
+        label: str,
+        reverse: bool = False,
         exclusive: bool = False,
     ) -> Value:
         """Combine along `dim` up to each place."""

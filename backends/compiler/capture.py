@@ -124,8 +124,13 @@ def capture(path: Path, entry: str, *, symbols: Symbols = "all") -> Captured:
 
 
 def _traced(
-    module: torch.nn.Module, path: Path, inputs: list[Any], named: dict[str, Any], mode: FakeTensorMode,
-    symbols: Symbols, kept: dict[str, torch.Tensor],
+    module: torch.nn.Module,
+    path: Path,
+    inputs: list[Any],
+    named: dict[str, Any],
+    mode: FakeTensorMode,
+    symbols: Symbols,
+    kept: dict[str, torch.Tensor],
 ) -> Captured:
     """Trace one call; raise NothingToConvert, also where it reads what an earlier one has `kept` in attributes."""
     bound = inspect.signature(module.forward).bind(*inputs, **named).arguments
@@ -144,11 +149,7 @@ def _traced(
     for text, tensor in kept.items():
         if any(constant is tensor for constant in program.constants.values()):
             raise _earlier_call(text)
-    constants = {
-        text: leaf
-        for text, leaf in zip(texts, leaves, strict=True)
-        if not isinstance(leaf, torch.Tensor)
-    }
+    constants = {text: leaf for text, leaf in zip(texts, leaves, strict=True) if not isinstance(leaf, torch.Tensor)}
     found = decisions.conditions(decided, bound, _free(program, texts))
     return Captured(program, module, path, texts, constants, found, tuple(kept))
 
@@ -158,8 +159,10 @@ def _free(program: ExportedProgram, texts: tuple[str, ...]) -> set[str]:
     given = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"][-len(texts) :]
     return {
         f"{text}.shape[{dim}]"
-        for text, value in zip(texts, given, strict=True) if isinstance(value, torch.Tensor)
-        for dim, size in enumerate(value.shape) if isinstance(size, torch.SymInt)
+        for text, value in zip(texts, given, strict=True)
+        if isinstance(value, torch.Tensor)
+        for dim, size in enumerate(value.shape)
+        if isinstance(size, torch.SymInt)
     }
 
 
@@ -177,8 +180,10 @@ def without_data() -> FakeTensorMode:
 def _plain_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """List the tensors that are attributes, and neither parameters nor buffers nor what a hook makes at every call."""
     return {
-        f"{state_text(path)}.{name}": value for path, part in module.named_modules()
-        for name, value in vars(part).items() if isinstance(value, torch.Tensor) and name not in _remade(part)
+        f"{state_text(path)}.{name}": value
+        for path, part in module.named_modules()
+        for name, value in vars(part).items()
+        if isinstance(value, torch.Tensor) and name not in _remade(part)
     }
 
 

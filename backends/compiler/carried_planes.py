@@ -16,10 +16,10 @@ TILE = {
 ''',
 }
 
-KEPT = '''KEPT_PLANES = WeakTensorKeyDictionary()  # of parameters, as long as those live
+KEPT = """KEPT_PLANES = WeakTensorKeyDictionary()  # of parameters, as long as those live
 # fused optimizers change a parameter without counting a version
 register_optimizer_step_post_hook(lambda *_: KEPT_PLANES.clear())
-'''
+"""
 
 OF = '''def planes_of(tensor, split, *layout):
     """Split a tensor in planes: a parameter once, and again when its version has changed.
@@ -195,8 +195,15 @@ def functions(planes: int) -> dict[str, str]:
     rows = "2 * total" if planes == 2 else "total"
     kernel = _KERNEL.format(form=_FORM[planes], store=_STORE[planes], lost=_LOST[planes])
     return {
-        "planes_tile": TILE[planes], "KEPT_PLANES": KEPT, "planes_of": OF, "power_of": POWER,
-        "two_to_the": TWO_TO_THE, "two_planes": TWO_PLANES, "is_faint": FAINT, "add_products": ADD,
-        "split_in_planes": _SPLIT.format(returns=_RETURNS[planes], rows=rows), "split_in_planes_kernel": kernel,
+        "planes_tile": TILE[planes],
+        "KEPT_PLANES": KEPT,
+        "planes_of": OF,
+        "power_of": POWER,
+        "two_to_the": TWO_TO_THE,
+        "two_planes": TWO_PLANES,
+        "is_faint": FAINT,
+        "add_products": ADD,
+        "split_in_planes": _SPLIT.format(returns=_RETURNS[planes], rows=rows),
+        "split_in_planes_kernel": kernel,
         "float32_product": EXACT,
     }

@@ -149,6 +149,11 @@ TILE = {
 def rows(planes: int) -> dict[str, str]:
     """Name what a file carries for shifted rows of so many float16 planes."""
     return {
-        "row_layout": LAYOUT, "shifted_tile": TILE[planes], "row_boxes": BOXES, "flipped_rows": FLIPPED,
-        "shifted_rows": _host(planes), "largest_kernel": LARGEST, "shifted_rows_kernel": _kernel(planes),
+        "row_layout": LAYOUT,
+        "shifted_tile": TILE[planes],
+        "row_boxes": BOXES,
+        "flipped_rows": FLIPPED,
+        "shifted_rows": _host(planes),
+        "largest_kernel": LARGEST,
+        "shifted_rows_kernel": _kernel(planes),
     }

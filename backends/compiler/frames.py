@@ -54,10 +54,16 @@ def power_of_2(length: str) -> str:
 def _flat(layout: Layout) -> Frame:
     """One pass over memory: every operand has every element, or is a single number."""
     return Frame(
-        layout, "one pass over memory", "all elements", is_flat=True,
+        layout,
+        "one pass over memory",
+        "all elements",
+        is_flat=True,
         setup=("offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)",),
-        masks={"inside": "offsets < n_elements"}, mask_of={"all": "inside", "line": "", "reduced": "inside"},
-        tile="(BLOCK,)", constexprs={"BLOCK": "1024"}, grid="(triton.cdiv(n_elements, 1024),)",
+        masks={"inside": "offsets < n_elements"},
+        mask_of={"all": "inside", "line": "", "reduced": "inside"},
+        tile="(BLOCK,)",
+        constexprs={"BLOCK": "1024"},
+        grid="(triton.cdiv(n_elements, 1024),)",
     )
 
 
@@ -69,18 +75,25 @@ def _tiled(layout: Layout, share: int) -> Frame:
     column = f"{inner.name} = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]"
     across = f"{inner.name}_inside"
     return Frame(
-        layout, "one pass over memory", "tiles", setup=(*lines, column),
+        layout,
+        "one pass over memory",
+        "tiles",
+        setup=(*lines, column),
         masks={
-            "line_inside": f"{name} < {product(outer)}", across: f"{inner.name} < {inner.size}",
+            "line_inside": f"{name} < {product(outer)}",
+            across: f"{inner.name} < {inner.size}",
             "inside": f"line_inside & {across}",
         },
         mask_of={"all": "inside", "line": "line_inside", "reduced": across},
-        tile="(BLOCK_LINES, BLOCK)", constexprs={"BLOCK_LINES": "block_lines", "BLOCK": "block"},
+        tile="(BLOCK_LINES, BLOCK)",
+        constexprs={"BLOCK_LINES": "block_lines", "BLOCK": "block"},
         blocks=(
-            f"block = min({power_of_2(inner.size)}, {1024 // share})", f"block_lines = max({2048 // share} // block, 1)"
+            f"block = min({power_of_2(inner.size)}, {1024 // share})",
+            f"block_lines = max({2048 // share} // block, 1)",
         ),
         grid=f"(triton.cdiv({product(outer)}, block_lines), triton.cdiv({inner.size}, block))",
-        line=outer, line_name=name,
+        line=outer,
+        line_name=name,
     )
 
 
@@ -96,13 +109,22 @@ def _rows(layout: Layout, share: int) -> Frame:
     start = "start + " if is_streamed else ""
     columns = [f"{place} = {start}tl.arange(0, BLOCK)", *coordinates(layout.reduced, place)]
     return Frame(
-        layout, f"one row a program, read once{' a pass' if is_streamed else ''}", "all rows",
-        setup=(*lines, *([] if is_streamed else columns)), step=tuple(columns) if is_streamed else (),
-        masks={"inside": f"{place} < {length}"}, mask_of={"all": "inside", "line": "", "reduced": "inside"},
-        axis="axis=0", tile="(BLOCK,)", loop=f"for start in range(0, {length}, BLOCK):" if is_streamed else "",
+        layout,
+        f"one row a program, read once{' a pass' if is_streamed else ''}",
+        "all rows",
+        setup=(*lines, *([] if is_streamed else columns)),
+        step=tuple(columns) if is_streamed else (),
+        masks={"inside": f"{place} < {length}"},
+        mask_of={"all": "inside", "line": "", "reduced": "inside"},
+        axis="axis=0",
+        tile="(BLOCK,)",
+        loop=f"for start in range(0, {length}, BLOCK):" if is_streamed else "",
         constexprs={"BLOCK": str(4096 // share) if is_streamed else "block"},
-        blocks=() if is_streamed else (f"block = {power_of_2(length)}",), grid=f"({product(layout.outer)},)",
-        warps="8" if is_streamed else "min(max(block // 512, 4), 16)", line=layout.outer, line_name=name,
+        blocks=() if is_streamed else (f"block = {power_of_2(length)}",),
+        grid=f"({product(layout.outer)},)",
+        warps="8" if is_streamed else "min(max(block // 512, 4), 16)",
+        line=layout.outer,
+        line_name=name,
         limit=None if is_streamed else _too_long(length),
     )
 
@@ -113,16 +135,24 @@ def short_rows(layout: Layout, share: int = 1) -> Frame:
     lines, name = joint_line(layout.outer, LINES)
     columns = [f"{place} = tl.arange(0, BLOCK)[None, :]", *coordinates(layout.reduced, place)]
     return Frame(
-        layout, "several rows a program, each read once", "all rows", setup=(*lines, *columns),
+        layout,
+        "several rows a program, each read once",
+        "all rows",
+        setup=(*lines, *columns),
         masks={
-            "line_inside": f"{name} < {count}", f"{place}_inside": f"{place} < {length}",
+            "line_inside": f"{name} < {count}",
+            f"{place}_inside": f"{place} < {length}",
             "inside": f"line_inside & {place}_inside",
         },
         mask_of={"all": "inside", "line": "line_inside", "reduced": f"{place}_inside"},
-        axis="axis=1, keep_dims=True", tile="(BLOCK_LINES, BLOCK)",
+        axis="axis=1, keep_dims=True",
+        tile="(BLOCK_LINES, BLOCK)",
         constexprs={"BLOCK_LINES": "block_lines", "BLOCK": "block"},
         blocks=(f"block = {power_of_2(length)}", f"block_lines = max({2048 // share} // block, 1)"),
-        grid=f"(triton.cdiv({count}, block_lines),)", line=layout.outer, line_name=name, limit=_too_long(length),
+        grid=f"(triton.cdiv({count}, block_lines),)",
+        line=layout.outer,
+        line_name=name,
+        limit=_too_long(length),
     )
 
 
@@ -138,19 +168,25 @@ def _columns(layout: Layout, share: int) -> Frame:
     setup = [*lines, lane, *coordinates(layout.inner, across), *([] if is_streamed else steps)]
     blocks_across = f"triton.cdiv({width}, block)"
     return Frame(
-        layout, f"a block of columns a program, read once{' a pass' if is_streamed else ''}", "all columns",
-        setup=tuple(setup), step=tuple(steps) if is_streamed else (),
+        layout,
+        f"a block of columns a program, read once{' a pass' if is_streamed else ''}",
+        "all columns",
+        setup=tuple(setup),
+        step=tuple(steps) if is_streamed else (),
         masks={
-            f"{across}_inside": f"{across} < {width}", f"{place}_inside": f"{place} < {length}",
+            f"{across}_inside": f"{across} < {width}",
+            f"{place}_inside": f"{place} < {length}",
             "inside": f"{place}_inside & {across}_inside",
         },
         mask_of={"all": "inside", "line": f"{across}_inside", "reduced": f"{place}_inside"},
-        axis="axis=0, keep_dims=True", tile="(BLOCK_ROWS, BLOCK)",
+        axis="axis=0, keep_dims=True",
+        tile="(BLOCK_ROWS, BLOCK)",
         loop=f"for start in range(0, {length}, BLOCK_ROWS):" if is_streamed else "",
         constexprs={"BLOCK_ROWS": "block_rows", "BLOCK": "block"},
         blocks=_column_blocks(length, width, is_streamed, share),
         grid=f"({product(layout.outer)}, {blocks_across})" if layout.outer else f"({blocks_across},)",
-        line=layout.outer, line_name=name,
+        line=layout.outer,
+        line_name=name,
         limit=None if is_streamed else (f"{length} > 1024", f"{{{length}}} rows are more than one program holds"),
     )
 
@@ -170,11 +206,19 @@ def shared_rows(layout: Layout) -> Frame:
     length, place = layout.length, layout.place
     lines, name = joint_line(layout.outer, ONE_LINE)
     return Frame(
-        layout, "two stages", "the rows", setup=tuple(lines),
+        layout,
+        "two stages",
+        "the rows",
+        setup=tuple(lines),
         step=(f"{place} = start + tl.arange(0, BLOCK)", *coordinates(layout.reduced, place)),
-        masks={"inside": f"{place} < {length}"}, mask_of={"all": "inside", "line": "", "reduced": "inside"},
-        axis="axis=0", tile="(BLOCK,)",
+        masks={"inside": f"{place} < {length}"},
+        mask_of={"all": "inside", "line": "", "reduced": "inside"},
+        axis="axis=0",
+        tile="(BLOCK,)",
         loop=f"for start in range(part.to(tl.int64) * BLOCK, {length}, PARTS * BLOCK):",
-        constexprs={"PARTS": "parts", "BLOCK": "4096"}, grid=f"({product(layout.outer)}, parts)", warps="8",
-        line=layout.outer, line_name=name,
+        constexprs={"PARTS": "parts", "BLOCK": "4096"},
+        grid=f"({product(layout.outer)}, parts)",
+        warps="8",
+        line=layout.outer,
+        line_name=name,
     )

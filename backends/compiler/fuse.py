@@ -33,7 +33,11 @@ SPLIT_ROWS, SPLIT_COLUMNS = 32, 16384
 POSITIONS = ("argmax", "argmin")
 
 KINDS: dict[type[Op], str] = {
-    Pointwise: "elementwise", Reduce: "reduction", Scan: "scan", MatMul: "matmul", Convolution: "convolution",
+    Pointwise: "elementwise",
+    Reduce: "reduction",
+    Scan: "scan",
+    MatMul: "matmul",
+    Convolution: "convolution",
     Attention: "attention",
 }
 """The kind of group that an operation starts."""

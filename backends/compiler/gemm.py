@@ -16,10 +16,39 @@ from backends.compiler.product import Product, coordinates, named
 from backends.compiler.summed import looks, sums
 
 OWN_NAMES = (
-    "M", "N", "K", "batch", "tile_m", "tile_n", "tile_rows", "tile_columns", "first_m", "rows", "row", "column", "k",
-    "a", "b", "acc", "inside", "stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_ab", "stride_bb", "a_tile",
-    "b_tile", "a_ptr", "b_ptr", "left", "right", "depth",
-    "start", "begin", "end",
+    "M",
+    "N",
+    "K",
+    "batch",
+    "tile_m",
+    "tile_n",
+    "tile_rows",
+    "tile_columns",
+    "first_m",
+    "rows",
+    "row",
+    "column",
+    "k",
+    "a",
+    "b",
+    "acc",
+    "inside",
+    "stride_am",
+    "stride_ak",
+    "stride_bk",
+    "stride_bn",
+    "stride_ab",
+    "stride_bb",
+    "a_tile",
+    "b_tile",
+    "a_ptr",
+    "b_ptr",
+    "left",
+    "right",
+    "depth",
+    "start",
+    "begin",
+    "end",
 )
 
 
@@ -27,8 +56,10 @@ def write(group: Group, name: str, *, copies: bool = True) -> KernelText:
     """Write one product with its tail; with `copies` float32 factors are laid out along k first."""
     product = named(group, OWN_NAMES)
     return KernelText(
-        _kernel(product, name), launcher(product, name, copies=copies),
-        tuple(product.signature.operands), tuple(product.signature.scalars),
+        _kernel(product, name),
+        launcher(product, name, copies=copies),
+        tuple(product.signature.operands),
+        tuple(product.signature.scalars),
     )
 
 
@@ -39,7 +70,11 @@ def tail(product: Product) -> list[str]:
     """Load what the tail reads, compute it on the accumulator, store the results."""
     where = _offset("(batch * M + row)" if product.is_batched else "row", "column")
     return accumulated.tail(
-        product.group, product.signature, "acc", coordinates(product.op), lambda value: _place(product, value),
+        product.group,
+        product.signature,
+        "acc",
+        coordinates(product.op),
+        lambda value: _place(product, value),
         (where, "inside"),
     )
 

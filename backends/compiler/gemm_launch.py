@@ -21,9 +21,12 @@ def launcher(product: Product, name: str, *, copies: bool) -> str:
         "M, K, N = left.shape[-2], left.shape[-1], right.shape[-1]",
         "block_m, block_n, block_k, warps = gemm_tile(M, N)",
         *launch(
-            f"{name}_kernel", grid,
-            [[*tensors, "M", "N", "K", *strides, *names.scalars.values()],
-             [*blocks, "num_warps=warps", "num_stages=3"]],
+            f"{name}_kernel",
+            grid,
+            [
+                [*tensors, "M", "N", "K", *strides, *names.scalars.values()],
+                [*blocks, "num_warps=warps", "num_stages=3"],
+            ],
         ),
         f"return {', '.join(names.results.values())}",
     ]

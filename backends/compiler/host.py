@@ -22,8 +22,21 @@ SIZE_WORDS = re.compile(r"shape|size\(|sqrt|\*\*|len\(|dim")
 
 
 VALUES = {
-    "other", "self", "exponent", "min", "max", "value", "weight", "min_val", "max_val", "threshold", "margin", "delta",
-    "lambd", "negative_slope", "end",
+    "other",
+    "self",
+    "exponent",
+    "min",
+    "max",
+    "value",
+    "weight",
+    "min_val",
+    "max_val",
+    "threshold",
+    "margin",
+    "delta",
+    "lambd",
+    "negative_slope",
+    "end",
 }
 """Arguments where 0 and 1 may be a number of the user's own."""
 
@@ -132,8 +145,10 @@ class Host:
         last_first = sorted(self.fixed, key=lambda found: -int(found[0].rsplit("[", 1)[1][:-1]))
         for text, size in [*last_first, *self._whole_attributes(origin)]:
             roots = [
-                (math.sqrt(size), "math.sqrt({0})"), (1.0 / math.sqrt(size), "1.0 / math.sqrt({0})"),
-                (math.sqrt(1.0 / size), "math.sqrt(1.0 / {0})"), (size**-0.5, "{0} ** -0.5"),
+                (math.sqrt(size), "math.sqrt({0})"),
+                (1.0 / math.sqrt(size), "1.0 / math.sqrt({0})"),
+                (math.sqrt(1.0 / size), "math.sqrt(1.0 / {0})"),
+                (size**-0.5, "{0} ** -0.5"),
             ]
             plain = [(size, "{0}"), (float(size), "float({0})"), (1.0 / size, "1.0 / {0}")]
             for value, form in roots if is_root else [*roots, *plain]:
@@ -149,12 +164,15 @@ class Host:
             self._read[id(kind)] = _read_by_methods(kind)
         known = self._read[id(kind)]
         whole = {
-            f"{prefix}.{name}": value for name, value in vars(owner).items()
+            f"{prefix}.{name}": value
+            for name, value in vars(owner).items()
             if type(value) is int and value > 1 and not name.startswith("_") and (known is None or name in known)
         }
         quotients = {
             f"({one} // {other})": whole[one] // whole[other]
-            for one in whole for other in whole if one != other and whole[one] % whole[other] == 0
+            for one in whole
+            for other in whole
+            if one != other and whole[one] % whole[other] == 0
         }
         return [*whole.items(), *((text, size) for text, size in quotients.items() if size > 1)]
 
@@ -183,7 +201,9 @@ def _read_by_methods(kind: type) -> frozenset[str] | None:
         return None
     methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
     return frozenset(
-        node.attr for method in methods for node in ast.walk(method)
+        node.attr
+        for method in methods
+        for node in ast.walk(method)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     )
 

@@ -38,8 +38,10 @@ def indexed(group: Group) -> set[int]:
     rank = len(group.domain)
     return {
         rank - node.from_end
-        for op in group.ops if isinstance(op, Pointwise)
-        for node in own(op.expr) if isinstance(node, Index)
+        for op in group.ops
+        if isinstance(op, Pointwise)
+        for node in own(op.expr)
+        if isinstance(node, Index)
     }
 
 

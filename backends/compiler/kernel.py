@@ -36,8 +36,23 @@ from backends.compiler.signature import Signature, signature
 from backends.compiler.stream import streamed
 
 IN_LOOPS = (
-    "anchor", "gap", "gaps", "seen", "squares", "lane_gap", "base", "from_base", "mean_gap", "offset", "lane_squares",
-    "x_masked", "new_max", "shift", "lane_shift", "part", "n_places",
+    "anchor",
+    "gap",
+    "gaps",
+    "seen",
+    "squares",
+    "lane_gap",
+    "base",
+    "from_base",
+    "mean_gap",
+    "offset",
+    "lane_squares",
+    "x_masked",
+    "new_max",
+    "shift",
+    "lane_shift",
+    "part",
+    "n_places",
 )
 """Names that streamed kernels use themselves."""
 
@@ -101,13 +116,16 @@ def assembled(plan: Plan, body: Body, written: list[str], name: str) -> KernelTe
     sizes = [size for size in [*_sizes(plan.frame), *names.measures.values()] if size in used]
     scalars = [name for name in names.scalars.values() if name in used]
     parameters = [
-        [f"{tensor}_ptr" for tensor in names.pointers], [*sizes, *scalars],
+        [f"{tensor}_ptr" for tensor in names.pointers],
+        [*sizes, *scalars],
         [f"{constant}: tl.constexpr" for constant in plan.frame.constexprs],
     ]
     doc = quoted(f"{formula(plan.group)}: {plan.frame.summary}.", plan.group.lines)
     return KernelText(
-        jit(f"{name}_kernel", parameters, doc, lines), _launcher(plan, name, sizes, scalars),
-        tuple(names.operands), tuple(names.scalars),
+        jit(f"{name}_kernel", parameters, doc, lines),
+        _launcher(plan, name, sizes, scalars),
+        tuple(names.operands),
+        tuple(names.scalars),
     )
 
 

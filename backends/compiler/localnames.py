@@ -13,7 +13,10 @@ from backends.compiler.script import TOKEN, Line, Loop, Step, loop_variables, to
 
 
 def local_names(
-    steps: Iterable[Step], wishes: Mapping[str, tuple[str, ...]], taken: set[str], given: Iterable[str],
+    steps: Iterable[Step],
+    wishes: Mapping[str, tuple[str, ...]],
+    taken: set[str],
+    given: Iterable[str],
     reads: re.Pattern[str],
 ) -> dict[str, str]:
     """Name every token that steps make; `given` are the tokens and arguments that are there before."""

@@ -51,7 +51,13 @@ def lower(captured: Captured, source: str, schedule: Schedule) -> Program:
     outputs = _outputs(env)
     text = structure(len(outputs), captured.program.call_spec.out_spec)
     program = Program(
-        builder.ops, env.inputs, outputs, text, guards(env), lengths=_lengths(env), size_text=host.size,
+        builder.ops,
+        env.inputs,
+        outputs,
+        text,
+        guards(env),
+        lengths=_lengths(env),
+        size_text=host.size,
         unset=captured.unset,
     )
     program.pieces = _counted(builder.pieces, live(program.ops, program.kept))

@@ -10,9 +10,37 @@ from collections.abc import Iterable
 from backends.compiler.carried import CARRIED
 
 RESERVED = {
-    "tl", "triton", "torch", "nn", "F", "math", "self", "inside", "row", "column", "line", "offsets", "start",
-    "shape", "block", "block_lines", "block_rows", "block_m", "block_n", "block_k", "warps", "parts", "left", "right",
-    "batch", "acc", "pid", "grid", *CARRIED, *keyword.kwlist, *dir(builtins),
+    "tl",
+    "triton",
+    "torch",
+    "nn",
+    "F",
+    "math",
+    "self",
+    "inside",
+    "row",
+    "column",
+    "line",
+    "offsets",
+    "start",
+    "shape",
+    "block",
+    "block_lines",
+    "block_rows",
+    "block_m",
+    "block_n",
+    "block_k",
+    "warps",
+    "parts",
+    "left",
+    "right",
+    "batch",
+    "acc",
+    "pid",
+    "grid",
+    *CARRIED,
+    *keyword.kwlist,
+    *dir(builtins),
 }
 """What the emitted text uses itself."""
 
@@ -20,8 +48,16 @@ FREE = {"block", "row", "column", "line"}
 """Of these, what only kernels and launchers use: functions that call them may, for a module."""
 
 OTHER_WORDS = {
-    "abs": "magnitude", "sum": "total", "max": "largest", "min": "smallest", "pow": "power", "all": "all_true",
-    "any": "any_true", "round": "rounded", "slice": "part", "pad": "padded",
+    "abs": "magnitude",
+    "sum": "total",
+    "max": "largest",
+    "min": "smallest",
+    "pow": "power",
+    "all": "all_true",
+    "any": "any_true",
+    "round": "rounded",
+    "slice": "part",
+    "pad": "padded",
 }
 """What to call a variable whose operator has the name of a Python builtin."""
 

@@ -18,7 +18,8 @@ def sizes(shape: Any) -> Shape:
     """Describe a traced shape."""
     return tuple(
         Size(size.node.hint if size.node.hint is not None else UNKNOWN, size.node.expr)
-        if isinstance(size, torch.SymInt) else Size(int(size))
+        if isinstance(size, torch.SymInt)
+        else Size(int(size))
         for size in shape
     )
 

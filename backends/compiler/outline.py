@@ -136,9 +136,7 @@ def _function(block: Block, lines: list[Line], unused: Unused, known: list[Funct
     return Function(unused(name, *longer, name), block.call[1], part, block.inputs, body)
 
 
-def _with_own_inputs(
-    function: Function, reads: re.Pattern[str], tokens: Tokens, parameters: Parameters
-) -> Function:
+def _with_own_inputs(function: Function, reads: re.Pattern[str], tokens: Tokens, parameters: Parameters) -> Function:
     """Name what a function takes for itself: the one tensor that a module computes with as the user's forward does."""
     is_whole = len(function.inputs) == 1 and function.part in ("", "begin")
     users = ["x"] if function.kind.startswith("nn.") else parameters(function.kind)

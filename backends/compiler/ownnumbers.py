@@ -45,10 +45,15 @@ class _Moved(ast.NodeTransformer):
 @lru_cache(maxsize=64)
 def _expressions(line: str) -> tuple[ast.expr, ...]:
     tree = _tree(line)
-    found = [] if tree is None else [
-        node for node in ast.walk(tree)
-        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)) and _is_plain(node) and "self" in _names(node)
-    ]
+    found = (
+        []
+        if tree is None
+        else [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)) and _is_plain(node) and "self" in _names(node)
+        ]
+    )
     return tuple(found)
 
 

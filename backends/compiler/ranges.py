@@ -109,4 +109,3 @@ def _of(node: Expr) -> Expr | None:
         return None
     found = element(node.value, own_places(node.value.shape))
     return cast(found, node.dtype) if found is not None else None
-

@@ -34,7 +34,8 @@ def put_in_line(module: GraphModule) -> None:
 def _inline(module: GraphModule, node: Node, kind: str) -> None:
     if kind == AUTOCAST and node.args[0] != "cpu":
         raise NothingToConvert(
-            "not_convertible", f"forward enters torch.autocast for {node.args[0]!r}: its casts show there alone",
+            "not_convertible",
+            f"forward enters torch.autocast for {node.args[0]!r}: its casts show there alone",
             "Cast where it matters, with .to(dtype), or convert the module without autocast.",
         )
     body, given = node.args[_BODY[kind]], node.args[_BODY[kind] + 1 :]

@@ -24,7 +24,11 @@ MOST_CARRIED = 2
 
 
 def rolled(
-    lines: Sequence[Line], tokens: Tokens, lengths: Mapping[str, int], reads: re.Pattern[str], taken: set[str],
+    lines: Sequence[Line],
+    tokens: Tokens,
+    lengths: Mapping[str, int],
+    reads: re.Pattern[str],
+    taken: set[str],
     needed: Collection[str] = (),
 ) -> list[Step]:
     """Write loops for what repeats, the one that saves most first.
@@ -171,9 +175,7 @@ class _Roll:
 
     # ---- the numbers that count -----------------------------------------------------------------
 
-    def _counted(
-        self, body: list[Line], lengths: Mapping[str, int], taken: set[str]
-    ) -> tuple[str, str, list[Line]]:
+    def _counted(self, body: list[Line], lengths: Mapping[str, int], taken: set[str]) -> tuple[str, str, list[Line]]:
         """Say over what the loop runs, and write its variable for the numbers that grow."""
         first = [number for line in self.inside[0] for number in shape(line, self.reads).numbers]
         growing = {at: start for at, start in enumerate(first) if self.rounds.steps[at]}
@@ -218,6 +220,7 @@ def _numbered(body: list[Line], texts: Mapping[int, str], reads: re.Pattern[str]
     """Write texts for some of the whole numbers of a round, counted through it."""
     place, lines = 0, []
     for line in body:
+
         def written(match: re.Match[str]) -> str:
             nonlocal place
             if not match["integer"]:

@@ -20,7 +20,10 @@ from backends.compiler.passes import MASKS, loop
 from backends.compiler.text import TYPES, literal
 
 COMBINE = {
-    "logsumexp": "log_of_sum", "max": "larger_of", "min": "smaller_of", "argmax": "later_larger",
+    "logsumexp": "log_of_sum",
+    "max": "larger_of",
+    "min": "smaller_of",
+    "argmax": "later_larger",
     "argmin": "later_smaller",
 }
 """The carried function that combines two neighbours, where Triton has no scan of the kind itself."""
@@ -130,8 +133,10 @@ class _Walk:
         best = self._start(names.unused("best"), neutral(op.kind, dtype), dtype)
         at = self._start(names.unused("best_at"), "0", torch.int64)
         return [
-            scanned, f"{pair} = {function}({best}, {at}, {pair})",
-            f"{best} = {self._last(value)}", f"{at} = {self._last(name)}",
+            scanned,
+            f"{pair} = {function}({best}, {at}, {pair})",
+            f"{best} = {self._last(value)}",
+            f"{at} = {self._last(name)}",
         ]
 
     # ---- from block to block --------------------------------------------------------------------

@@ -39,8 +39,11 @@ def _short_rows(layout: Layout, reverse: bool) -> Frame:
     lines, _ = joint_line(layout.outer, LINES)
     masks = {**frame.masks, f"{layout.place}_inside": _inside(layout, reverse=reverse)}
     return replace(
-        frame, summary=f"several rows a program{_way(reverse=reverse)}",
-        setup=(*lines, _walked(layout, "tl.arange(0, BLOCK)[None, :]", reverse=reverse)), masks=masks, axis="axis=1",
+        frame,
+        summary=f"several rows a program{_way(reverse=reverse)}",
+        setup=(*lines, _walked(layout, "tl.arange(0, BLOCK)[None, :]", reverse=reverse)),
+        masks=masks,
+        axis="axis=1",
     )
 
 
@@ -49,15 +52,27 @@ def _rows(layout: Layout, reverse: bool) -> Frame:
     length = layout.length
     lines, name = joint_line(layout.outer, ONE_LINE)
     return Frame(
-        layout, f"one row a program, block after block{_way(reverse=reverse)}", "all rows", setup=tuple(lines),
-        step=(_walked(layout, f"{'(' if reverse else ''}start + tl.arange(0, BLOCK){')' if reverse else ''}",
-                      reverse=reverse),),
+        layout,
+        f"one row a program, block after block{_way(reverse=reverse)}",
+        "all rows",
+        setup=tuple(lines),
+        step=(
+            _walked(
+                layout, f"{'(' if reverse else ''}start + tl.arange(0, BLOCK){')' if reverse else ''}", reverse=reverse
+            ),
+        ),
         masks={"inside": _inside(layout, reverse=reverse)},
-        mask_of={"all": "inside", "line": "", "reduced": "inside"}, axis="axis=0", tile="(BLOCK,)",
-        loop=f"for start in range(0, {length}, BLOCK):", constexprs={"BLOCK": "block"},
+        mask_of={"all": "inside", "line": "", "reduced": "inside"},
+        axis="axis=0",
+        tile="(BLOCK,)",
+        loop=f"for start in range(0, {length}, BLOCK):",
+        constexprs={"BLOCK": "block"},
         # blocks of 8192 by 8 warps came to 94 % of an H200's bandwidth
-        blocks=(f"block = min({power_of_2(length)}, 8192)",), grid=f"({product(layout.outer)},)",
-        warps="min(max(block // 1024, 4), 8)", line=layout.outer, line_name=name,
+        blocks=(f"block = min({power_of_2(length)}, 8192)",),
+        grid=f"({product(layout.outer)},)",
+        warps="min(max(block // 1024, 4), 8)",
+        line=layout.outer,
+        line_name=name,
     )
 
 
@@ -70,18 +85,26 @@ def _columns(layout: Layout, reverse: bool) -> Frame:
     rows = "(start + tl.arange(0, BLOCK_ROWS)).to(tl.int64)[:, None]"
     blocks_across = f"triton.cdiv({width}, block)"
     return Frame(
-        layout, f"a block of columns a program, rows after rows{_way(reverse=reverse)}", "all columns",
-        setup=(*lines, lane, *coordinates(layout.inner, across)), step=(_walked(layout, rows, reverse=reverse),),
+        layout,
+        f"a block of columns a program, rows after rows{_way(reverse=reverse)}",
+        "all columns",
+        setup=(*lines, lane, *coordinates(layout.inner, across)),
+        step=(_walked(layout, rows, reverse=reverse),),
         masks={
-            f"{across}_inside": f"{across} < {width}", f"{place}_inside": _inside(layout, reverse=reverse),
+            f"{across}_inside": f"{across} < {width}",
+            f"{place}_inside": _inside(layout, reverse=reverse),
             "inside": f"{place}_inside & {across}_inside",
         },
         mask_of={"all": "inside", "line": f"{across}_inside", "reduced": f"{place}_inside"},
-        axis="axis=0", tile="(BLOCK_ROWS, BLOCK)", loop=f"for start in range(0, {length}, BLOCK_ROWS):",
+        axis="axis=0",
+        tile="(BLOCK_ROWS, BLOCK)",
+        loop=f"for start in range(0, {length}, BLOCK_ROWS):",
         constexprs={"BLOCK_ROWS": "block_rows", "BLOCK": "block"},
         blocks=(
-            f"block = min({power_of_2(width)}, 64)", f"block_rows = min({power_of_2(length)}, 4096 // block)",
+            f"block = min({power_of_2(width)}, 64)",
+            f"block_rows = min({power_of_2(length)}, 4096 // block)",
         ),
         grid=f"({product(layout.outer)}, {blocks_across})" if layout.outer else f"({blocks_across},)",
-        line=layout.outer, line_name=name,
+        line=layout.outer,
+        line_name=name,
     )

@@ -82,7 +82,8 @@ PLANES = Schedule("large float32 products and convolutions from two float16 plan
 FAST = Schedule(
     "large float32 products and convolutions of numbers rounded to float16, scaled: as exact as TF32, less exact than "
     "PyTorch",
-    planes=1, carried={**functions(1), **rows(1)},
+    planes=1,
+    carried={**functions(1), **rows(1)},
 )
 """Only where less exact float32 is accepted. Convolutions by TF32 took 1.3 to 2 times as long on an H200, and their
 errors were the same."""

@@ -75,9 +75,7 @@ def _next_step(builder: Builder, tree: Expr) -> tuple[Expr, Restore | None] | No
 
 def _views(tree: Expr) -> int:
     """Count the operands that are views of something computed here."""
-    return sum(
-        isinstance(operand.op, View) and operand.op.source.op is not None for operand in _operands(tree)
-    )
+    return sum(isinstance(operand.op, View) and operand.op.source.op is not None for operand in _operands(tree))
 
 
 def _covers(operand: Value, others: list[Value]) -> bool:

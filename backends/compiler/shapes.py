@@ -73,7 +73,8 @@ def _length_text(value: Value, dim: int, signature: Signature) -> str:
         return _extent_text(op.extents[dim], signature)
     from_end = len(value.shape) - dim
     source = next(
-        read for read in (op.in_place if op else [])
+        read
+        for read in (op.in_place if op else [])
         if len(read.shape) >= from_end and read.shape[-from_end].hint == value.shape[dim].hint
     )
     return _length_text(source, len(source.shape) - from_end, signature)
@@ -101,7 +102,8 @@ def measured(signature: Signature, needed: Iterable[str]) -> list[str]:
     wanted = set(needed)
     return [
         f"{name} = {text.format(*(f'{signature.operands[value]}.shape[{dim}]' for value, dim in dims))}"
-        for (text, dims), name in signature.measures.items() if name in wanted
+        for (text, dims), name in signature.measures.items()
+        if name in wanted
     ]
 
 

@@ -76,7 +76,9 @@ def _measures(group: Group, more: Iterable[Measure]) -> list[Measure]:
     """The numbers asked for, and the lengths that addresses may need."""
     found = [m for op in group.ops if isinstance(op, Pointwise) for m in measures(op.expr)]
     found += [
-        size for read in group.reads for dim in range(len(read.value.shape))
+        size
+        for read in group.reads
+        for dim in range(len(read.value.shape))
         if isinstance(size := length(read.value, dim), Measure)
     ]
     found += more

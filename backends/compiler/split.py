@@ -33,7 +33,8 @@ class Stage:
     def kernel(self, name: str, doc: list[str]) -> str:
         """Write the stage's kernel."""
         groups = [
-            [f"{tensor}_ptr" for tensor in self.tensors], list(self.numbers),
+            [f"{tensor}_ptr" for tensor in self.tensors],
+            list(self.numbers),
             [f"{constant}: tl.constexpr" for constant in self.constants],
         ]
         return jit(name, groups, doc, self.lines)
@@ -51,8 +52,10 @@ def write(group: Group, squeezed: Squeezed, name: str) -> KernelText:
         second.kernel(f"{name}_kernel", quoted(f"{formula(group)}, second of two: combine a row's shares.")),
     ]
     return KernelText(
-        "\n\n".join(kernels), _launcher(plan, name, parts, first, second),
-        tuple(plan.signature.operands), tuple(plan.signature.scalars),
+        "\n\n".join(kernels),
+        _launcher(plan, name, parts, first, second),
+        tuple(plan.signature.operands),
+        tuple(plan.signature.scalars),
     )
 
 
@@ -118,12 +121,10 @@ def _launcher(plan: Plan, name: str, parts: dict[Reduce, str], first: Stage, sec
     lines = [
         *preparations(plan, {axis.size for axis in frame.layout.axes}),
         f"parts = max(min(triton.next_power_of_2(triton.cdiv({places}, 4096)), 1024), 1)",
-        *(
-            f"{part} = {like}.new_empty(({rows}, parts), dtype={accumulator_dtype(op)})"
-            for op, part in parts.items()
-        ),
+        *(f"{part} = {like}.new_empty(({rows}, parts), dtype={accumulator_dtype(op)})" for op, part in parts.items()),
         *launch(
-            f"{name}_parts_kernel", frame.grid,
+            f"{name}_parts_kernel",
+            frame.grid,
             [[*first.tensors, *first.numbers], ["PARTS=parts", "BLOCK=4096", f"num_warps={frame.warps}"]],
         ),
         *launch(f"{name}_kernel", f"({rows},)", [[*second.tensors, *numbers], ["PARTS=parts"]]),

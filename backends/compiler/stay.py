@@ -110,10 +110,14 @@ def is_module_call(env: Environment, run: list[torch.fx.Node]) -> bool:
 def _call(env: Environment, run: list[torch.fx.Node]) -> tuple[str, list[torch.fx.Node]]:
     """Write what a module is called with, {0} for the first tensor; "" where that is not known."""
     inside = set(run)
-    given = list(dict.fromkeys(
-        source for node in run for source in node.all_input_nodes
-        if source not in inside and isinstance(source.meta.get("val"), torch.Tensor) and not is_state(env, source)
-    ))
+    given = list(
+        dict.fromkeys(
+            source
+            for node in run
+            for source in node.all_input_nodes
+            if source not in inside and isinstance(source.meta.get("val"), torch.Tensor) and not is_state(env, source)
+        )
+    )
     if len(given) == 1:
         return "{0}", given
     for node in run:

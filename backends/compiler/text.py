@@ -14,30 +14,69 @@ from backends.compiler.indexed import Measure, Name, Tap
 from backends.compiler.ir import Value
 
 TYPES = {
-    torch.float64: "tl.float64", torch.float32: "tl.float32", torch.float16: "tl.float16",
-    torch.bfloat16: "tl.bfloat16", torch.int64: "tl.int64", torch.int32: "tl.int32", torch.int16: "tl.int16",
-    torch.int8: "tl.int8", torch.uint8: "tl.uint8", torch.bool: "tl.int1",
+    torch.float64: "tl.float64",
+    torch.float32: "tl.float32",
+    torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16",
+    torch.int64: "tl.int64",
+    torch.int32: "tl.int32",
+    torch.int16: "tl.int16",
+    torch.int8: "tl.int8",
+    torch.uint8: "tl.uint8",
+    torch.bool: "tl.int1",
 }
 
 OPERATORS = {
-    "<": 1, "<=": 1, ">": 1, ">=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5, "+": 6, "-": 6,
-    "*": 7, "/": 7, "int_div": 7, "int_mod": 7,
+    "<": 1,
+    "<=": 1,
+    ">": 1,
+    ">=": 1,
+    "==": 1,
+    "!=": 1,
+    "|": 2,
+    "^": 3,
+    "&": 4,
+    "<<": 5,
+    ">>": 5,
+    "+": 6,
+    "-": 6,
+    "*": 7,
+    "/": 7,
+    "int_div": 7,
+    "int_mod": 7,
 }
 SYMBOLS = {"int_div": "//", "int_mod": "%"}
 UNARY, ATOM = 8, 9
 
 FUNCTIONS = {
-    "exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt", "sin": "tl.sin",
-    "cos": "tl.cos", "abs": "tl.abs", "floor": "tl.floor", "ceil": "tl.ceil", "erf": "tl.erf",
-    "sigmoid": "tl.sigmoid", "where": "tl.where",
-    "tanh": "tanh_of", "log1p": "log1p_of", "expm1": "expm1_of",  # Triton has none: see carried.py
+    "exp": "tl.exp",
+    "exp2": "tl.exp2",
+    "log": "tl.log",
+    "log2": "tl.log2",
+    "sqrt": "tl.sqrt",
+    "sin": "tl.sin",
+    "cos": "tl.cos",
+    "abs": "tl.abs",
+    "floor": "tl.floor",
+    "ceil": "tl.ceil",
+    "erf": "tl.erf",
+    "sigmoid": "tl.sigmoid",
+    "where": "tl.where",
+    "tanh": "tanh_of",
+    "log1p": "log1p_of",
+    "expm1": "expm1_of",  # Triton has none: see carried.py
 }
 
 LIBDEVICE = {
-    **{name: name for name in """
+    **{
+        name: name
+        for name in """
     acos acosh asin asinh atan atan2 atanh copysign erfc erfcx erfinv fmod hypot lgamma tan
-    """.split()},
-    "i0": "cyl_bessel_i0", "i1": "cyl_bessel_i1", "ndtri": "normcdfinv",
+    """.split()
+    },
+    "i0": "cyl_bessel_i0",
+    "i1": "cyl_bessel_i1",
+    "ndtri": "normcdfinv",
 }
 """Functions of CUDA's own mathematics library, which PyTorch calls too; by PyTorch's names."""
 
@@ -66,8 +105,12 @@ class Writer:
     """
 
     def __init__(
-        self, names: Mapping[Value, str], scalars: Mapping[str, str], indices: Mapping[int, str],
-        known: Mapping[int, str] | None = None, measures: Mapping[Any, str] | None = None,
+        self,
+        names: Mapping[Value, str],
+        scalars: Mapping[str, str],
+        indices: Mapping[int, str],
+        known: Mapping[int, str] | None = None,
+        measures: Mapping[Any, str] | None = None,
     ) -> None:
         self.names, self.scalars, self.indices = names, scalars, indices
         self.known = known if known is not None else {}  # filled while it is in use

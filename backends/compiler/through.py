@@ -154,7 +154,8 @@ def claims(operands: Sequence[Value], shape: Shape) -> list[tuple[int, Expr]]:
                 continue
             is_used = any(
                 isinstance(node, Index) and node.from_end == len(operand.shape) - dim
-                for place in places for node in walk(place)
+                for place in places
+                for node in walk(place)
             )
             if is_used and not isinstance(extent, Scalar):
                 found.append((lead + dim, extent))
@@ -163,9 +164,7 @@ def claims(operands: Sequence[Value], shape: Shape) -> list[tuple[int, Expr]]:
 
 def _places(own: Shape, shape: Shape) -> list[Expr]:
     lead = len(shape) - len(own)
-    return [
-        Literal(PLACE, 0) if size.hint == 1 else coordinate(shape, lead + dim) for dim, size in enumerate(own)
-    ]
+    return [Literal(PLACE, 0) if size.hint == 1 else coordinate(shape, lead + dim) for dim, size in enumerate(own)]
 
 
 def is_product(value: Value) -> bool:

@@ -152,7 +152,8 @@ class _Keeper:
         dropped = self._dropped(statement)
         removed = {row for part in dropped for row in range(_first(part), (part.end_lineno or part.lineno) + 1)}
         rows = [
-            self.rows[row - 1] for row in range(_first(statement), (statement.end_lineno or 0) + 1)
+            self.rows[row - 1]
+            for row in range(_first(statement), (statement.end_lineno or 0) + 1)
             if row not in removed
         ]
         left = [part for part in statement.body if part not in dropped]
@@ -169,8 +170,11 @@ class _Keeper:
         method = next((part for part in statement.body if is_method(part, "forward")), None)
         if method is None:  # inherited from a class of the same file
             method = next(
-                part for other in self.tree.body if isinstance(other, ast.ClassDef)
-                for part in other.body if is_method(part, "forward")
+                part
+                for other in self.tree.body
+                if isinstance(other, ast.ClassDef)
+                for part in other.body
+                if is_method(part, "forward")
             )
         arguments = ast.unparse(method.args)  # type: ignore[attr-defined]
         return f"def forward({arguments}):\n{textwrap.indent(body, '    ')}"

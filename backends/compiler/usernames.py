@@ -13,7 +13,9 @@ def free_names(root: ast.AST) -> set[str]:
         own |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
         body = root.body if isinstance(root.body, list) else [root.body]
         own |= {
-            node.id for part in body for node in ast.walk(part)
+            node.id
+            for part in body
+            for node in ast.walk(part)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
         inside = {name for part in body for name in free_names(part)} - own

@@ -22,7 +22,8 @@ def permuted(source: Value, dims: Sequence[int]) -> Map:
     places: dict[int, Expr] = {dim: coordinate(shape, at) for at, dim in enumerate(dims)}
     several = [dim for dim in dims if source.shape[dim].hint != 1]
     return Map(
-        tuple(places[dim] for dim in range(len(dims))), tuple(length(source, dim) for dim in dims),
+        tuple(places[dim] for dim in range(len(dims))),
+        tuple(length(source, dim) for dim in dims),
         moves=several != sorted(several),
     )
 

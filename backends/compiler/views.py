@@ -19,8 +19,16 @@ class Views:
         raise NotImplementedError
 
     def view(
-        self, source: Value, shape: Shape, text: str, kind: str = "opaque", dim: int = 0, *, label: str = "view",
-        dense: bool = True, map: Map | None = None,
+        self,
+        source: Value,
+        shape: Shape,
+        text: str,
+        kind: str = "opaque",
+        dim: int = 0,
+        *,
+        label: str = "view",
+        dense: bool = True,
+        map: Map | None = None,
     ) -> Value:
         """Make a view on the host: `text` with {0} for the source."""
         out = self._add(View, label, shape, source.dtype, source=source, text=text, kind=kind, dim=dim, map=map)
@@ -55,9 +63,7 @@ class Views:
         flat = viewmaps.flattened(source, shape, start, end)
         return self.view(source, shape, text, "flatten", start, label="flatten", map=flat)
 
-    def unflatten(
-        self, source: Value, dim: int, sizes: Sequence[Size], text: str, given: Sequence[Any] = ()
-    ) -> Value:
+    def unflatten(self, source: Value, dim: int, sizes: Sequence[Size], text: str, given: Sequence[Any] = ()) -> Value:
         """Split a dimension; `text` is how the host writes the sizes, `given` what the user gave."""
         shape = (*source.shape[:dim], *sizes, *source.shape[dim + 1 :])
         if (undone := seethrough.undo(source, "flatten", dim)) and undone.shape == shape:

@@ -29,8 +29,12 @@ class Written:
 
 
 def written(
-    steps: list[Step], functions: Iterable[Function], arguments: Iterable[str], wishes: Mapping[str, tuple[str, ...]],
-    taken: set[str], reads: re.Pattern[str],
+    steps: list[Step],
+    functions: Iterable[Function],
+    arguments: Iterable[str],
+    wishes: Mapping[str, tuple[str, ...]],
+    taken: set[str],
+    reads: re.Pattern[str],
 ) -> Written:
     """Name the tensors of forward and of every function, and write both; `taken` are the file's other names."""
     names, texts = dict[str, str](), []

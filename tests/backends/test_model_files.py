@@ -29,9 +29,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     given: dict[str, Any] = {}
     found, version = importlib.util.find_spec, importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *more: name == "bitsandbytes" or found(name, *more)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: name == "bitsandbytes" or found(name, *more))
     monkeypatch.setattr(
         importlib.metadata, "version", lambda name: "0.48.0" if name == "bitsandbytes" else version(name)
     )

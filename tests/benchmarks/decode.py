@@ -61,12 +61,13 @@ def random_model() -> Any:
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device("cuda"):
-            model = LlamaForCausalLM(LlamaConfig(**SHAPE, dtype=torch.bfloat16))
+            model = LlamaForCausalLM(LlamaConfig.from_dict({**SHAPE, "dtype": "bfloat16"}))
     finally:
         torch.set_default_dtype(before)
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
-    return model.eval()
+    model.train(False)
+    return model
 
 
 def bandwidth() -> float:

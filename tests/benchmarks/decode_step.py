@@ -127,7 +127,8 @@ def main() -> None:
             vocab_size=128256, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=8,
             num_key_value_heads=2, max_position_embeddings=8192, pad_token_id=0,
         )
-    ).eval()  # fmt: skip
+    )  # fmt: skip
+    model.train(False)
     model.generation_config.eos_token_id = None
     for rows in (1, 8):
         ids = torch.randint(1000, (1, 256)).expand(rows, -1).contiguous()

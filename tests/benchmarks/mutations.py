@@ -22,6 +22,7 @@ from tests.verifier.mutants.trials import Trial, drawn, judged
 from verifier import open_verifier
 from verifier.desk import Verifier
 from verifier.problem import Problem
+from verifier.verdict import Verdict
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ def main() -> None:
         subjects = [subject for subject in subjects if chosen.only in subject.name]
         for subject in subjects:
             *_, verdict = judge.verify(subject.problem, subject.kernel, speed=False, seed=chosen.seed)
+            assert isinstance(verdict, Verdict)
             made = mutations(subject.kernel)
             same = sum(bool(reason(subject.name, mutation)) for mutation in made)
             said = f"{verdict.outcome} {verdict.code}".strip()

@@ -124,7 +124,9 @@ class Ways:
 def _said(times: Sequence[float], eager: Sequence[float]) -> Line:
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
     return {
-        "ms": _short(middle), "quartiles": [_short(low), _short(high)], "rounds": len(times),
+        "ms": _short(middle),
+        "quartiles": [_short(low), _short(high)],
+        "rounds": len(times),
         "speedup": _short(statistics.median(eager) / middle),
         "interval": [_short(bound) for bound in timing.ratio_interval(eager, times)],
     }

@@ -120,8 +120,10 @@ def _child(chosen: argparse.Namespace, make: Make) -> None:
 
         repair_interpreter()
     _say(
-        device="cpu" if chosen.dry else torch.cuda.get_device_name(), torch=torch.__version__,
-        triton=triton.__version__, tf32_in_convolutions=torch.backends.cudnn.allow_tf32,
+        device="cpu" if chosen.dry else torch.cuda.get_device_name(),
+        torch=torch.__version__,
+        triton=triton.__version__,
+        tf32_in_convolutions=torch.backends.cudnn.allow_tf32,
         matmul_precision=torch.get_float32_matmul_precision(),
     )
     for name in chosen.only:

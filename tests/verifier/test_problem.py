@@ -65,10 +65,14 @@ WRAPPED = {
     f"{CLEAN[CLEAN.index('def get_inputs') :]}```",
     "quoted mail": each_line(lambda line: "> " + line),
     "quoted mail below a sentence": "On Monday Ann wrote:\n" + each_line(lambda line: "> " + line),
-    "indented below a sentence": "I have this (it is slow):\n\n" + each_line(lambda line: "    " + line) + "\n\nAny ideas?\n",
+    "indented below a sentence": "I have this (it is slow):\n\n"
+    + each_line(lambda line: "    " + line)
+    + "\n\nAny ideas?\n",
     "reStructuredText": "Example::\n\n" + each_line(lambda line: "   " + line if line else line),
-    "error below": CLEAN + '\nTraceback (most recent call last):\n  File "m.py", line 3, in <module>\n    Model(1)\nTypeError: x\n',
-    "error above": 'Traceback (most recent call last):\n  File "m.py", line 3\n    Model(1)\nTypeError: f(x)\n\n' + CLEAN,
+    "error below": CLEAN
+    + '\nTraceback (most recent call last):\n  File "m.py", line 3, in <module>\n    Model(1)\nTypeError: x\n',
+    "error above": 'Traceback (most recent call last):\n  File "m.py", line 3\n    Model(1)\nTypeError: f(x)\n\n'
+    + CLEAN,
     "JSON of a dataset's row": json.dumps({"name": "a\nb", "rows": [{"code": CLEAN}], "fast": None}),
     "Python string": repr(CLEAN),
     "Python prompts": each_line(lambda line: ">>> " + line if line[:1].strip() else "... " + line, CLEAN.rstrip()),

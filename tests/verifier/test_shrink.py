@@ -154,7 +154,9 @@ def test_the_number_of_layers_stays() -> None:
 def test_the_number_of_steps_stays_though_it_equals_a_width() -> None:
     """A loop over the first dimension is not shortened with the width that has the same number."""
     given = problem(
-        "torch.stack([self.a(row) for row in x])", "torch.rand(length, 64, width)", "width",
+        "torch.stack([self.a(row) for row in x])",
+        "torch.rand(length, 64, width)",
+        "width",
         constructor="n|self.a = nn.Linear(n, n)",
     )
     given = Problem(given.source + "\nlength = 128\nwidth = 128\n", "Model", ("x",))
@@ -166,7 +168,8 @@ def test_the_number_of_steps_stays_though_it_equals_a_width() -> None:
 def test_a_recurrent_layer_is_measured_without_being_run() -> None:
     """Step by step, six layers of 512 steps take most of a minute; their results have PyTorch's shapes."""
     given = problem(
-        "self.a(x)", "torch.rand(16, 2000, 32)",
+        "self.a(x)",
+        "torch.rand(16, 2000, 32)",
         constructor="|self.a = nn.LSTM(32, 32, 6, batch_first=True, bidirectional=True)",
     )
     began = time.process_time()
@@ -178,7 +181,8 @@ def test_a_recurrent_layer_is_measured_without_being_run() -> None:
 def test_a_batch_norm_keeps_elements_to_average() -> None:
     """Of two elements it returns the order, and a rounding turns that round."""
     given = problem(
-        "self.b(self.a(x))", "torch.rand(10, 3, 512, 512)",
+        "self.b(self.a(x))",
+        "torch.rand(10, 3, 512, 512)",
         constructor="|self.a, self.b = nn.Conv2d(3, 8, 16, 16), nn.BatchNorm2d(8)",
     )
     small = shrink.shrink(given)
@@ -223,7 +227,9 @@ def test_a_number_of_blocks_stays() -> None:
 def test_no_path_appears_that_was_not_there() -> None:
     """A residual that is added where two widths are equal is none of a network where they differ."""
     given = problem(
-        "self.a(x) + x if self.m == self.n else self.a(x)", "torch.rand(4096, 4096)", "4096, 4090",
+        "self.a(x) + x if self.m == self.n else self.a(x)",
+        "torch.rand(4096, 4096)",
+        "4096, 4090",
         constructor="m, n|self.m, self.n, self.a = m, n, nn.Linear(m, n)",
     )
     small = shrink.shrink(given)
@@ -234,7 +240,8 @@ def test_no_path_appears_that_was_not_there() -> None:
 def test_a_number_of_layers_in_the_class_stays_in_the_kernel_too() -> None:
     """Where one place of a number is kept, a kernel's own copy of the constructor keeps it as well."""
     given = problem(
-        "self.a(x)", "torch.rand(16, 50000)",
+        "self.a(x)",
+        "torch.rand(16, 50000)",
         constructor="|self.a = nn.Sequential(nn.Linear(50000, 48), *[nn.Linear(48, 48) for _ in range(24)])",
     )
     small = shrink.shrink(given)

@@ -58,5 +58,3 @@ def _wrong(trial: Trial, way: Construction) -> str:
     call = there.call(other.first_case)
     finding = compare.compare(expected, call.outputs)
     return finding.message.partition(" ([")[0] if finding else ""  # without the examples
-
-

@@ -53,5 +53,3 @@ def broken() -> dict[str, str]:
 def doubtful(kernel: str, faults: dict[str, str], dtypes: Collection[str] = ()) -> str:
     """Name a feature with a fault that a kernel uses, empty for none; `dtypes` are those of the tensors it is given."""
     return next((name for name in faults if name in dtypes or re.search(FEATURES[name], kernel)), "")
-
-

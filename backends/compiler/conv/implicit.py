@@ -52,7 +52,10 @@ def launcher(conv: Convolved, name: str) -> str:
         f"K = {conv.depth} * {conv.each('K{L}', ' * ')}",
         f"block_p, block_oc, block_k, warps = conv_tile({points}, {conv.width}, K)",
         *call(
-            conv, name, f"({programs}, IC // ICG)" if conv.is_grouped else f"({programs},)", _sizes(conv),
+            conv,
+            name,
+            f"({programs}, IC // ICG)" if conv.is_grouped else f"({programs},)",
+            _sizes(conv),
             [*conv.list("K{L}"), *(f"*{conv.setting(n)}" for n in ("stride", "padding", "dilation"))],
             ["BLOCK_P=block_p", "BLOCK_OC=block_oc", "BLOCK_K=block_k", "num_warps=warps"],
         ),

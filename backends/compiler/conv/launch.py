@@ -15,8 +15,7 @@ def launch_over(conv: Convolved, what: str) -> str:
     else:
         weight = f"(OC, IC // groups, {taps})" if conv.is_grouped else f"(OC, IC, {taps})"
     return (
-        f"Launch over tiles of {what}: {conv.x} of shape (N, IC, {conv.each('I{L}')}), "
-        f"{conv.weight} of shape {weight}."
+        f"Launch over tiles of {what}: {conv.x} of shape (N, IC, {conv.each('I{L}')}), {conv.weight} of shape {weight}."
     )
 
 
@@ -60,9 +59,7 @@ def checks(conv: Convolved) -> list[str]:
         *([] if conv.is_grouped or conv.op.is_transposed else [f"expect_shape({conv.weight}, (OC, IC, {taps}))"]),
         f"shape = (N, OC, {conv.each('O{L}')})",
         *([f"expect_shape({conv.bias}, (OC,))"] if conv.bias else []),
-        *shape_checks(
-            {v: n for v, n in conv.tail_operands.items() if v is not conv.op.bias}, conv.op.out.shape, ""
-        ),
+        *shape_checks({v: n for v, n in conv.tail_operands.items() if v is not conv.op.bias}, conv.op.out.shape, ""),
     ]
 
 

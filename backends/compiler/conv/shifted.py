@@ -16,10 +16,45 @@ from backends.compiler.margin import TAB, jit, quoted
 BLOCKS = ["BLOCK_P", "BLOCK_OC", "BLOCK_C"]
 BOXES = ["x_rows", "weight_rows"]
 NAMES = (
-    *BOXES, "x_range", "weight_range", "redo", "x_lost", "weight_lost", "x_column", "weight_column", "columns",
-    "channels", "n_channels", "n_rows", "all_rows", "line", "width", "pitch", "reach", "numbers", "taps", "tap",
-    "steps", "grid", "first_oc", "c", "x_high", "x_low", "weight_high", "weight_low", "low", "is_sure", "is_lost",
-    "warps", "stages", "block_c", "begin", "x_inside", "weight_inside", "reached", "program",
+    *BOXES,
+    "x_range",
+    "weight_range",
+    "redo",
+    "x_lost",
+    "weight_lost",
+    "x_column",
+    "weight_column",
+    "columns",
+    "channels",
+    "n_channels",
+    "n_rows",
+    "all_rows",
+    "line",
+    "width",
+    "pitch",
+    "reach",
+    "numbers",
+    "taps",
+    "tap",
+    "steps",
+    "grid",
+    "first_oc",
+    "c",
+    "x_high",
+    "x_low",
+    "weight_high",
+    "weight_low",
+    "low",
+    "is_sure",
+    "is_lost",
+    "warps",
+    "stages",
+    "block_c",
+    "begin",
+    "x_inside",
+    "weight_inside",
+    "reached",
+    "program",
 )
 
 
@@ -60,8 +95,15 @@ def sizes(conv: Convolved) -> list[str]:
     """Name the lengths."""
     more = [] if conv.op.is_transposed or len(conv.letters) == 1 else ["n_rows"]
     return [
-        "N", *channels(conv), *conv.list("O{L}"), *conv.list("G{L}"), *more,
-        "all_rows", "n_channels", "columns", "line",
+        "N",
+        *channels(conv),
+        *conv.list("O{L}"),
+        *conv.list("G{L}"),
+        *more,
+        "all_rows",
+        "n_channels",
+        "columns",
+        "line",
     ]
 
 
@@ -151,8 +193,10 @@ def _transposed_shift(conv: Convolved) -> list[str]:
     lines = horner([f"d{x}" for x in outer], ["", *(f"G{x.upper()}" for x in outer[1:])]) if outer else ""
     return [
         "# divides without a rest: taps of this phase",
-        *(f"d{x} = dilation_{x} * (K{x.upper()} - 1) // stride_{x} + (phase_{x} - k{x} * dilation_{x}) // stride_{x}"
-          for x in conv.letters),
+        *(
+            f"d{x} = dilation_{x} * (K{x.upper()} - 1) // stride_{x} + (phase_{x} - k{x} * dilation_{x}) // stride_{x}"
+            for x in conv.letters
+        ),
         f"row = start + {_factor(lines)} * G{last.upper()}" if outer else "row = start",
         f"x_column = d{last} * n_channels + {group}c",
     ]
@@ -190,9 +234,9 @@ def _mark_doubt(conv: Convolved, planes: int) -> list[str]:
     terms = f"{conv.depth} * {conv.each('K{L}', ' * ')}"
     doubt = {
         1: "# a faint number is off by 2**-25 at most, and meets 2**14 at most: a sum of no less than 8 times their "
-           "count loses no more than 6e-5 of itself by them. An overflow is not to be trusted, nor is a NaN",
+        "count loses no more than 6e-5 of itself by them. An overflow is not to be trusted, nor is a NaN",
         2: "# a faint number is off by 2**-36 at most, and meets 2**14 at most: a sum of no less than their count / 16 "
-           "loses no more than 4e-6 of itself by them. A NaN is not to be trusted",
+        "loses no more than 4e-6 of itself by them. A NaN is not to be trusted",
     }[planes]
     program = "tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)" if conv.is_grouped else "tl.program_id(0)"
     return [

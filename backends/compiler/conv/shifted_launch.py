@@ -46,9 +46,7 @@ def _forward(conv: Convolved) -> list[str]:
 
 
 def _transposed(conv: Convolved) -> list[str]:
-    stride, padding, dilation, more = (
-        conv.setting(n) for n in ("stride", "padding", "dilation", "output_padding")
-    )
+    stride, padding, dilation, more = (conv.setting(n) for n in ("stride", "padding", "dilation", "output_padding"))
     last, w = len(conv.letters) - 1, conv.letters[-1].upper()
     letters = list(enumerate(conv.letters.upper()))
     groups = conv.group_count if conv.is_grouped else "1"
@@ -118,18 +116,23 @@ def _launch(conv: Convolved, name: str) -> list[str]:
         f"grid = ({programs}, {count})",
         f"redo = {conv.x}.new_empty(grid, dtype=torch.int32)  # marks tiles for the second kernel",
         *launch(
-            f"{name}_kernel", "grid",
+            f"{name}_kernel",
+            "grid",
             [
-                [*BOXES, *tensors(conv)], [*sizes(conv), *conv.tail_scalars],
+                [*BOXES, *tensors(conv)],
+                [*sizes(conv), *conv.tail_scalars],
                 [*settings, *(["*step"] if conv.op.is_transposed else [])],
                 ["taps", *blocks, "BLOCK_C=block_c", "num_warps=warps", "num_stages=stages"],
             ],
         ),
         *launch(
-            f"{name}_exact_kernel", "grid",
+            f"{name}_exact_kernel",
+            "grid",
             [
-                exact.tensors(conv), [*exact.sizes(conv), *conv.tail_scalars],
-                settings, [*blocks, "num_warps=8", "num_stages=1"],
+                exact.tensors(conv),
+                [*exact.sizes(conv), *conv.tail_scalars],
+                settings,
+                [*blocks, "num_warps=8", "num_stages=1"],
             ],
         ),
     ]

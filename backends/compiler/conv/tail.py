@@ -26,7 +26,11 @@ def tail(conv: Convolved, place: Place) -> list[str]:
     rank = len(conv.op.out.shape)
     coordinates = dict(zip(range(rank, 0, -1), _coordinates(conv), strict=True))
     behind = accumulated.tail(
-        conv.group, conv.signature, place.acc, coordinates, lambda value: _where(conv, place, value),
+        conv.group,
+        conv.signature,
+        place.acc,
+        coordinates,
+        lambda value: _where(conv, place, value),
         ("place", place.of_both),
     )
     if not conv.bias:

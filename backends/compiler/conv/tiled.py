@@ -14,8 +14,10 @@ BLOCKS = ["BLOCK_P", "BLOCK_OC", "BLOCK_K"]
 def tiled(conv: Convolved, name: str, sizes: list[str], constants: list[str], meaning: str, lines: list[str]) -> str:
     """Write a kernel: its parameters, what it computes, its lines."""
     return jit(
-        f"{name}_kernel", parameters(conv, sizes, constants, BLOCKS),
-        quoted(f"{formula(conv.group)}: {meaning}.", conv.group.lines), lines,
+        f"{name}_kernel",
+        parameters(conv, sizes, constants, BLOCKS),
+        quoted(f"{formula(conv.group)}: {meaning}.", conv.group.lines),
+        lines,
     )
 
 

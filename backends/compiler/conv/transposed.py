@@ -66,9 +66,7 @@ def _taps(conv: Convolved) -> list[str]:
     turns.append(f"k{conv.letters[0]} = {first}")
     return [
         f"ic = (k % {conv.depth}).to(tl.int64)",
-        *(
-            line.replace(" = ", f" = tap_{line[1]} + ", 1) + f" * step_{line[1]}" for line in turns
-        ),
+        *(line.replace(" = ", f" = tap_{line[1]} + ", 1) + f" * step_{line[1]}" for line in turns),
         "# divides without a rest: taps of this phase",
         *conv.list("d{l} = (phase_{l} - k{l} * dilation_{l}) // stride_{l}"),
     ]
@@ -76,9 +74,7 @@ def _taps(conv: Convolved) -> list[str]:
 
 def launcher(conv: Convolved, name: str) -> str:
     """Write the function that launches the kernel."""
-    stride, padding, dilation, more = (
-        conv.setting(n) for n in ("stride", "padding", "dilation", "output_padding")
-    )
+    stride, padding, dilation, more = (conv.setting(n) for n in ("stride", "padding", "dilation", "output_padding"))
     weight, groups = conv.weight, conv.group_count
     taps = [*range(2, len(conv.letters) + 2)]
     if conv.is_grouped:
@@ -110,7 +106,10 @@ def launcher(conv: Convolved, name: str) -> str:
         f"most = {conv.depth} * {conv.each('K{L}', ' * ')}",
         f"block_p, block_oc, block_k, warps = conv_tile({points}, {conv.width}, most)",
         *call(
-            conv, name, f"({programs}, {groups})" if conv.is_grouped else f"({programs},)", _sizes(conv),
+            conv,
+            name,
+            f"({programs}, {groups})" if conv.is_grouped else f"({programs},)",
+            _sizes(conv),
             [*conv.list("K{L}"), *(f"*{setting}" for setting in (stride, padding, dilation, "step"))],
             ["BLOCK_P=block_p", "BLOCK_OC=block_oc", "BLOCK_K=block_k", "num_warps=warps"],
         ),

@@ -19,8 +19,26 @@ from backends.compiler.planes.launch import launcher
 from backends.compiler.product import is_batched, named
 
 NAMES = (
-    "a_planes", "b_planes", "a_scales", "b_scales", "a_row", "b_row", "a_rows", "b_rows", "a_high", "a_low", "b_high",
-    "b_low", "low", "block", "a_lost", "b_lost", "is_exact", "a_boxes", "b_boxes", "stages",
+    "a_planes",
+    "b_planes",
+    "a_scales",
+    "b_scales",
+    "a_row",
+    "b_row",
+    "a_rows",
+    "b_rows",
+    "a_high",
+    "a_low",
+    "b_high",
+    "b_low",
+    "low",
+    "block",
+    "a_lost",
+    "b_lost",
+    "is_exact",
+    "a_boxes",
+    "b_boxes",
+    "stages",
 )
 
 
@@ -42,6 +60,9 @@ def write(group: Group, name: str, planes: int) -> KernelText:
     """Write one product with its tail; `planes` is how many float16 planes stand for a factor."""
     product = named(group, (*OWN_NAMES, *NAMES))
     return KernelText(
-        kernel(product, name, planes), launcher(product, name),
-        tuple(product.signature.operands), tuple(product.signature.scalars), planes,
+        kernel(product, name, planes),
+        launcher(product, name),
+        tuple(product.signature.operands),
+        tuple(product.signature.scalars),
+        planes,
     )

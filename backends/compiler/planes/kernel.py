@@ -21,9 +21,16 @@ def kernel(product: Product, name: str, planes: int) -> str:
     found = sums(product)
     doc = f"{formula(product.group)}: [M, K] times [K, N] {form}, the tail on the accumulator."
     lines = [
-        *chosen_tile(product), *_rows_of_planes(product), "", *found.lines,
-        *(_two_planes(found) if planes == 2 else _one_plane(found)), "",
-        "inside = (row < M) & (column < N)", *_undo_scales(product, found.depth), "", *tail(product),
+        *chosen_tile(product),
+        *_rows_of_planes(product),
+        "",
+        *found.lines,
+        *(_two_planes(found) if planes == 2 else _one_plane(found)),
+        "",
+        "inside = (row < M) & (column < N)",
+        *_undo_scales(product, found.depth),
+        "",
+        *tail(product),
     ]
     groups = [tensors, ["M", "N", "K", *strides, *names.scalars.values()], blocks]
     return jit(f"{name}_kernel", groups, quoted(doc, product.group.lines), lines)
@@ -70,8 +77,15 @@ def _undo_scales(product: Product, depth: str) -> list[str]:
     batch_a, batch_b = ("batch * M + ", "batch * N + ") if product.is_batched else ("", "")
     of_a, of_b = f"a_scales_ptr + {batch_a}row", f"b_scales_ptr + {batch_b}column"
     arguments = [
-        f"{base_a} + row * stride_am", f"{base_b} + column * stride_bn", "row < M", "column < N", "K", "stride_ak",
-        "stride_bk", "BLOCK_M", "BLOCK_N",
+        f"{base_a} + row * stride_am",
+        f"{base_b} + column * stride_bn",
+        "row < M",
+        "column < N",
+        "K",
+        "stride_ak",
+        "stride_bk",
+        "BLOCK_M",
+        "BLOCK_N",
     ]
     return [
         "# a sum below what the planes may have lost is not to be trusted, nor is a NaN",

@@ -14,7 +14,13 @@ def launcher(product: Product, name: str) -> str:
     strides += ["left.stride(0)", "right.stride(0)"] if product.is_batched else []
     tiles = "triton.cdiv(M, block_m) * triton.cdiv(N, block_n)"
     tensors = [
-        "a_boxes", "b_boxes", "a_scales", "b_scales", "left", "right", *product.tail_operands.values(),
+        "a_boxes",
+        "b_boxes",
+        "a_scales",
+        "b_scales",
+        "left",
+        "right",
+        *product.tail_operands.values(),
         *names.results.values(),
     ]
     blocks = ["BLOCK_M=block_m", "BLOCK_N=block_n", "BLOCK_K=block_k", "GROUP_M=8"]
@@ -27,9 +33,12 @@ def launcher(product: Product, name: str) -> str:
         "a_boxes = TensorDescriptor.from_tensor(a_planes, [block_m, block_k])",
         "b_boxes = TensorDescriptor.from_tensor(b_planes, [block_n, block_k])",
         *launch(
-            f"{name}_kernel", f"({tiles}, left.shape[0])" if product.is_batched else f"({tiles},)",
-            [[*tensors, "M", "N", "K", *strides, *names.scalars.values()],
-             [*blocks, "num_warps=warps", "num_stages=stages"]],
+            f"{name}_kernel",
+            f"({tiles}, left.shape[0])" if product.is_batched else f"({tiles},)",
+            [
+                [*tensors, "M", "N", "K", *strides, *names.scalars.values()],
+                [*blocks, "num_warps=warps", "num_stages=stages"],
+            ],
         ),
         f"return {', '.join(names.results.values())}",
     ]

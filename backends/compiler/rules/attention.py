@@ -21,8 +21,15 @@ SMALLEST = 16
 
 @rule("scaled_dot_product_attention.default")
 def scaled_dot_product_attention(
-    builder: Builder, query: Value, key: Value, value: Value, attn_mask: Value | None, dropout_p: Any, is_causal: bool,
-    scale: Any, enable_gqa: bool,
+    builder: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None,
+    dropout_p: Any,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
 ) -> Value:
     if number(builder, dropout_p):
         raise Declined("random numbers keep PyTorch's order")
@@ -53,9 +60,7 @@ def _grouped_mask(builder: Builder, mask: Value | None, key: Value) -> Value | N
     return builder.unsqueeze(mask, len(mask.shape) - 2) if mask.shape[-3].hint == 1 else _grouped(builder, mask, key)
 
 
-def _attend(
-    builder: Builder, q: Value, k: Value, v: Value, mask: Value | None, is_causal: bool, scale: Any
-) -> Value:
+def _attend(builder: Builder, q: Value, k: Value, v: Value, mask: Value | None, is_causal: bool, scale: Any) -> Value:
     dtype = compute_dtype(q.dtype)
     factor = builder.element(scale, dtype) if scale is not None else _usual_scale(q)
     scores = product(builder, "scores", q, k, b_is_nk=True)

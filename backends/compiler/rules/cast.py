@@ -16,8 +16,16 @@ KEEPS_ORDER = (None, torch.preserve_format, torch.contiguous_format)
 
 @rule("to.dtype", "_to_copy.default", "to.device", "to.dtype_layout", "to.other", "type_as.default")
 def to_dtype(
-    builder: Builder, self: Value, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
-    non_blocking: bool = False, copy: bool = False, memory_format: Any = None, other: Value | None = None,
+    builder: Builder,
+    self: Value,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+    other: Value | None = None,
 ) -> Value:
     if memory_format not in KEEPS_ORDER or layout not in (None, torch.strided):
         raise Declined("another memory format")

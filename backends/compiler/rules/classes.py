@@ -27,7 +27,12 @@ def nll_loss(
 
 @rule("cross_entropy_loss.default")
 def cross_entropy_loss(
-    builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: Any,
+    builder: Builder,
+    self: Value,
+    target: Value,
+    weight: Value | None,
+    reduction: int,
+    ignore_index: Any,
     label_smoothing: Any,
 ) -> Value:
     smoothing = number(builder, label_smoothing)
@@ -63,8 +68,15 @@ def _classes(builder: Builder, x: Value, dim: int) -> Expr:
 
 
 def _pick(
-    builder: Builder, x: Value, log_p: Expr, target: Value, weight: Value | None, reduction: int, ignore: Any,
-    label: str, smoothing: float = 0.0,
+    builder: Builder,
+    x: Value,
+    log_p: Expr,
+    target: Value,
+    weight: Value | None,
+    reduction: int,
+    ignore: Any,
+    label: str,
+    smoothing: float = 0.0,
 ) -> Value:
     if target.dtype != torch.int64 or not x.shape or 0 in x.hints:
         raise Declined(f"{label} with {target.dtype} targets")
@@ -86,7 +98,8 @@ def _pick(
     if smoothing:
         loss = (1.0 - smoothing) * loss + _evenly(builder, x, log_p, weight, dim) * smoothing
     losses = builder.pointwise(
-        label, where(counted, loss, 0.0),
+        label,
+        where(counted, loss, 0.0),
         builder.dtype if reduction == NONE else dtype,
     )
     if reduction == NONE:

@@ -38,8 +38,13 @@ def _triangle(builder: Builder, label: str, x: Value, diagonal: Any) -> Value:
 def _alike(name: str, number: float) -> None:
     @rule(f"{name}.default")
     def apply(
-        builder: Builder, self: Value, dtype: Any = None, layout: Any = None, device: Any = None,
-        pin_memory: Any = None, memory_format: Any = None,
+        builder: Builder,
+        self: Value,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = None,
+        memory_format: Any = None,
     ) -> Value:
         return _filled(builder, name, self, "", number, dtype, layout, device, memory_format)
 
@@ -50,8 +55,14 @@ _alike("ones_like", 1)
 
 @rule("full_like.default")
 def full_like(
-    builder: Builder, self: Value, fill_value: Any, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = None, memory_format: Any = None,
+    builder: Builder,
+    self: Value,
+    fill_value: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    memory_format: Any = None,
 ) -> Value:
     value = number(builder, fill_value)
     if not math.isfinite(value):
@@ -60,7 +71,14 @@ def full_like(
 
 
 def _filled(
-    builder: Builder, name: str, like: Value, text: str, value: float, dtype: Any, layout: Any, device: Any,
+    builder: Builder,
+    name: str,
+    like: Value,
+    text: str,
+    value: float,
+    dtype: Any,
+    layout: Any,
+    device: Any,
     memory_format: Any,
 ) -> Value:
     if builder.program_writes_in_place:

@@ -38,7 +38,13 @@ def left_to_library(builder: Builder, x: Value, weight: Value, groups: int, is_t
 
 @rule("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding")
 def conv(
-    builder: Builder, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any,
+    builder: Builder,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
     groups: Any,
 ) -> Value:
     return _convolve(builder, input, weight, bias, groups, stride=stride, padding=padding, dilation=dilation)
@@ -46,20 +52,32 @@ def conv(
 
 @rule("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 def conv_transpose(
-    builder: Builder, input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, output_padding: Any,
-    groups: Any, dilation: Any,
+    builder: Builder,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: Any,
+    dilation: Any,
 ) -> Value:
     if "output_size" in builder.origin.line:
         raise Declined("an output size that forward asks for")
     return _convolve(
-        builder, input, weight, bias, groups,
-        stride=stride, padding=padding, dilation=dilation, output_padding=output_padding,
+        builder,
+        input,
+        weight,
+        bias,
+        groups,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        output_padding=output_padding,
     )
 
 
-def _convolve(
-    builder: Builder, x: Value, weight: Value, bias: Value | None, groups: Any, **settings: Any
-) -> Value:
+def _convolve(builder: Builder, x: Value, weight: Value, bias: Value | None, groups: Any, **settings: Any) -> Value:
     """Convolve a batch; a single sample is a batch of one."""
     rank = len(weight.shape) - 2
     number = int(groups.number if isinstance(groups, Scalar) else groups)
@@ -75,9 +93,15 @@ def _convolve(
     held["groups"] = _groups(builder, number)
     shape = builder.shape if len(x.shape) == rank + 2 else (ONE, *builder.shape)
     y = builder.convolution(
-        f"conv_transpose{rank}d" if is_transposed else f"conv{rank}d", shape, builder.dtype,
+        f"conv_transpose{rank}d" if is_transposed else f"conv{rank}d",
+        shape,
+        builder.dtype,
         x=x if len(x.shape) == rank + 2 else builder.unsqueeze(x, 0),
-        weight=weight, bias=bias, is_transposed=is_transposed, is_same=is_same, **held,
+        weight=weight,
+        bias=bias,
+        is_transposed=is_transposed,
+        is_same=is_same,
+        **held,
     )
     return y if len(x.shape) == rank + 2 else builder.squeeze(y, [0])
 

@@ -90,7 +90,12 @@ def _joined(builder: Builder, left: Term, right: Term, wanted: str) -> Term:
 
 
 def _matrix_product(
-    builder: Builder, left: Term, right: Term, batch: list[str], rows: list[str], columns: list[str],
+    builder: Builder,
+    left: Term,
+    right: Term,
+    batch: list[str],
+    rows: list[str],
+    columns: list[str],
     summed: list[str],
 ) -> Term:
     """Leave one letter each for rows, columns and the sum; all others count the products, broadcast where missing."""

@@ -36,7 +36,11 @@ def _checked(builder: Builder, *operands: Value) -> None:
 
 @rule("embedding.default")
 def embedding(
-    builder: Builder, weight: Value, indices: Value, padding_idx: Any = None, scale_grad_by_freq: Any = None,
+    builder: Builder,
+    weight: Value,
+    indices: Value,
+    padding_idx: Any = None,
+    scale_grad_by_freq: Any = None,
     sparse: Any = None,
 ) -> Value:
     """Rows of a table; the other arguments only matter to gradients."""

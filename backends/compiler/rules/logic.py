@@ -56,10 +56,12 @@ def _bitwise(symbol: str, *names: str) -> None:
 _bitwise("&", "bitwise_and.Tensor", "bitwise_and.Scalar", "__and__.Tensor", "__and__.Scalar")
 _bitwise("|", "bitwise_or.Tensor", "bitwise_or.Scalar", "__or__.Tensor", "__or__.Scalar")
 _bitwise("^", "bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor", "__xor__.Scalar")
-_bitwise("<<", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar",
-         "__lshift__.Tensor")
-_bitwise(">>", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar",
-         "__rshift__.Tensor")
+_bitwise(
+    "<<", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar", "__lshift__.Tensor"
+)
+_bitwise(
+    ">>", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar", "__rshift__.Tensor"
+)
 
 
 @rule("bitwise_not.default")

@@ -64,9 +64,7 @@ def huber_loss(builder: Builder, self: Value, target: Value, reduction: int, del
 
 
 @rule("binary_cross_entropy.default")
-def binary_cross_entropy(
-    builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int
-) -> Value:
+def binary_cross_entropy(builder: Builder, self: Value, target: Value, weight: Value | None, reduction: int) -> Value:
     p, t = elements(builder, self, target)
     # PyTorch bounds each logarithm at -100, so that a certain wrong answer costs 100 and not infinity
     log_p, log_q = call("log", p), call("log1p", -p)
@@ -87,9 +85,7 @@ def bce_with_logits(
     scale = softplus_of_negative
     if pos_weight is not None:
         scale = (1.0 + (elements(builder, pos_weight)[0] - 1.0) * t) * softplus_of_negative
-    return reduced(
-        builder, "bce_with_logits", _weighted(builder, (1.0 - t) * x + scale, weight), reduction
-    )
+    return reduced(builder, "bce_with_logits", _weighted(builder, (1.0 - t) * x + scale, weight), reduction)
 
 
 @rule("kl_div.default")
@@ -114,9 +110,7 @@ def soft_margin_loss(builder: Builder, self: Value, target: Value, reduction: in
         raise Declined(f"a target of {target.dtype} wraps around when it is negated")
     x, t = elements(builder, self, target)
     z = -t * x
-    return reduced(
-        builder, "soft_margin_loss", relu_of(z) + call("log1p", call("exp", -call("abs", z))), reduction
-    )
+    return reduced(builder, "soft_margin_loss", relu_of(z) + call("log1p", call("exp", -call("abs", z))), reduction)
 
 
 @rule("hinge_embedding_loss.default")
@@ -139,7 +133,14 @@ def margin_ranking_loss(
 
 @rule("triplet_margin_loss.default")
 def triplet_margin_loss(
-    builder: Builder, anchor: Value, positive: Value, negative: Value, margin: Any, p: Any, eps: Any, swap: bool,
+    builder: Builder,
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: Any,
+    p: Any,
+    eps: Any,
+    swap: bool,
     reduction: int,
 ) -> Value:
     if len({anchor.hints, positive.hints, negative.hints}) != 1 or not anchor.shape:

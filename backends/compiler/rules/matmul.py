@@ -33,7 +33,11 @@ def linear(builder: Builder, input: Value, weight: Value, bias: Value | None) ->
 
 @rule("matmul.default", "mm.default", "bmm.default", "mv.default", "dot.default", "vdot.default")
 def matmul(
-    builder: Builder, self: Value, other: Value | None = None, mat2: Value | None = None, vec: Value | None = None,
+    builder: Builder,
+    self: Value,
+    other: Value | None = None,
+    mat2: Value | None = None,
+    vec: Value | None = None,
     tensor: Value | None = None,
 ) -> Value:
     right = next(operand for operand in (other, mat2, vec, tensor) if operand is not None)
@@ -103,8 +107,14 @@ def inner(builder: Builder, self: Value, other: Value) -> Value:
 
 @rule("addmm.default", "addmv.default")
 def addmm(
-    builder: Builder, self: Value, mat1: Value | None = None, mat2: Value | None = None, mat: Value | None = None,
-    vec: Value | None = None, beta: Any = 1, alpha: Any = 1,
+    builder: Builder,
+    self: Value,
+    mat1: Value | None = None,
+    mat2: Value | None = None,
+    mat: Value | None = None,
+    vec: Value | None = None,
+    beta: Any = 1,
+    alpha: Any = 1,
 ) -> Value:
     left, right = (mat1, mat2) if mat1 is not None else (mat, vec)
     assert left is not None and right is not None
@@ -120,9 +130,7 @@ def baddbmm(
     return _add_product(builder, self, batch1, batch2, beta, alpha, "baddbmm")
 
 
-def _add_product(
-    builder: Builder, x: Value, a: Value, b: Value, beta: Any, alpha: Any, label: str
-) -> Value:
+def _add_product(builder: Builder, x: Value, a: Value, b: Value, beta: Any, alpha: Any, label: str) -> Value:
     """beta * x + alpha * (a @ b); beta = 0 ignores x, even its NaN."""
     y = read(builder, multiply(builder, a, b))
     scaled = y if alpha == 1 else y * elements(builder, alpha)[0]

@@ -156,7 +156,9 @@ def pixel_unshuffle(builder: Builder, self: Value, downscale_factor: Any) -> Val
     r, rank = number(builder, downscale_factor), len(self.shape)
     *lead, channel, row, column = places(builder)
     own = [
-        *lead, over(channel, r * r), plus(times(row, r), modulo(over(channel, r), r)),
+        *lead,
+        over(channel, r * r),
+        plus(times(row, r), modulo(over(channel, r), r)),
         plus(times(column, r), modulo(channel, r)),
     ]
     extents = lengths(self)

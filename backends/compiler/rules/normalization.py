@@ -38,8 +38,13 @@ def _needs_elements(x: Value) -> None:
 
 @rule("layer_norm.default")
 def layer_norm(
-    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None,
-    bias: Value | None, eps: Any, cudnn_enable: bool,
+    builder: Builder,
+    input: Value,
+    normalized_shape: list[Any],
+    weight: Value | None,
+    bias: Value | None,
+    eps: Any,
+    cudnn_enable: bool,
 ) -> Value:
     _needs_elements(input)
     dims = list(range(len(input.shape) - len(normalized_shape), len(input.shape)))
@@ -47,9 +52,7 @@ def layer_norm(
 
 
 @rule("rms_norm.default")
-def rms_norm(
-    builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None, eps: Any
-) -> Value:
+def rms_norm(builder: Builder, input: Value, normalized_shape: list[Any], weight: Value | None, eps: Any) -> Value:
     _needs_elements(input)
     dims = list(range(len(input.shape) - len(normalized_shape), len(input.shape)))
     dtype = compute_dtype(input.dtype)
@@ -64,8 +67,13 @@ def rms_norm(
 
 @rule("group_norm.default")
 def group_norm(
-    builder: Builder, input: Value, num_groups: Any, weight: Value | None, bias: Value | None,
-    eps: Any, cudnn_enabled: bool,
+    builder: Builder,
+    input: Value,
+    num_groups: Any,
+    weight: Value | None,
+    bias: Value | None,
+    eps: Any,
+    cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
     groups = int(num_groups.number if isinstance(num_groups, Scalar) else num_groups)
@@ -87,8 +95,16 @@ def group_norm(
 
 @rule("instance_norm.default")
 def instance_norm(
-    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
-    running_var: Value | None, use_input_stats: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
+    builder: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: Any,
+    eps: Any,
+    cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
     if not use_input_stats:
@@ -121,8 +137,16 @@ def over_channels(builder: Builder, state: State, tail: int) -> State:
 
 @rule("batch_norm.default")
 def batch_norm(
-    builder: Builder, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
-    running_var: Value | None, training: bool, momentum: Any, eps: Any, cudnn_enabled: bool,
+    builder: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+    cudnn_enabled: bool,
 ) -> Value:
     _needs_elements(input)
     if not training:
@@ -176,8 +200,14 @@ def _learn(builder: Builder, label: str, state: Value, like: Value, new: Expr, m
 
 
 def by_running_statistics(
-    builder: Builder, label: str, x: Value, weight: Value | None, bias: Value | None, middle: Value | None,
-    spread: Value | None, eps: Any,
+    builder: Builder,
+    label: str,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    middle: Value | None,
+    spread: Value | None,
+    eps: Any,
 ) -> Value:
     """Normalise each channel by the mean and variance that were learnt: one formula of one element."""
     if middle is None or spread is None:

@@ -83,7 +83,11 @@ def unbind(builder: Builder, self: Value, dim: int) -> list[Value]:
     builder.expect_pieces(self, dim, "{0}")
     pieces = [
         builder.view(
-            self, shape, f"{{0}}.select({dim}, {index})", label="unbind", dense=False,
+            self,
+            shape,
+            f"{{0}}.select({dim}, {index})",
+            label="unbind",
+            dense=False,
             map=viewmaps.selected(self, dim, Literal(PLACE, index)),
         )
         for index, shape in enumerate(_shapes(builder))
@@ -130,7 +134,11 @@ def diagonal(builder: Builder, self: Value, offset: int, dim1: int, dim2: int) -
     along = measure(text, shape[-1].hint, "", (self, first), (self, second))
     extents = [length(self, dim) for dim in range(rank) if dim not in (first, second)]
     return builder.view(
-        self, shape, f"{{0}}.diagonal({offset}, {dim1}, {dim2})", label="diagonal", dense=False,
+        self,
+        shape,
+        f"{{0}}.diagonal({offset}, {dim1}, {dim2})",
+        label="diagonal",
+        dense=False,
         map=Map(tuple(indices), (*extents, along), moves=True) if 0 not in self.hints and self.hints else None,
     )
 
@@ -146,7 +154,11 @@ def unfold(builder: Builder, self: Value, dimension: int, size: Any, step: Any) 
     extents = [length(self, at) for at in range(len(self.shape))]
     extents[dim] = measure(f"({{0}} - {size}) // {step} + 1", shape[dim].hint, "", (self, dim))
     return builder.view(
-        self, shape, f"{{0}}.unfold({dimension}, {size}, {step})", label="unfold", dense=False,
+        self,
+        shape,
+        f"{{0}}.unfold({dimension}, {size}, {step})",
+        label="unfold",
+        dense=False,
         map=Map(tuple(indices), (*extents, Literal(PLACE, size)), moves=True),
     )
 

@@ -164,7 +164,10 @@ def _place_of_largest(builder: Builder, label: str, x: Value, window: Window) ->
         first = plus(times(first, reach.sizes[side]), _first(window, reach, side))
     fold = Fold(PLACE, "argmax", reach.taps, element, f"{label}_indices", (first, at))
     return builder.mapped(
-        f"{label}_indices", fold if reach.taps else at, _extents(x, window), dtype=torch.int64,
+        f"{label}_indices",
+        fold if reach.taps else at,
+        _extents(x, window),
+        dtype=torch.int64,
         coordinates=_names(len(window.kernel)),
     )
 
@@ -240,8 +243,14 @@ def _avg_pool(sides: int) -> None:
 
     @rule(f"{label}.default")
     def plain(
-        builder: Builder, self: Value, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-        count_include_pad: bool, divisor_override: Any = None,
+        builder: Builder,
+        self: Value,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Any = None,
     ) -> Value:
         window = _window(builder, sides, kernel_size, stride, padding, 1, ceil_mode)
         override = None if divisor_override is None else number(builder, divisor_override)

@@ -194,7 +194,11 @@ def _boolean(builder: Builder, kind: str, x: Value, dim: Any, keepdim: bool, lab
 
 @rule("var.correction", "var.dim", "var.default")
 def var(
-    builder: Builder, self: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
+    builder: Builder,
+    self: Value,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
     correction: Any = None,
 ) -> Value:
     return finish(builder, *_variance(builder, self, dim, unbiased, correction), keepdim)
@@ -202,16 +206,18 @@ def var(
 
 @rule("std.correction", "std.dim", "std.default")
 def std(
-    builder: Builder, self: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
+    builder: Builder,
+    self: Value,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
     correction: Any = None,
 ) -> Value:
     spread, dims = _variance(builder, self, dim, unbiased, correction)
     return finish(builder, builder.pointwise("std", call("sqrt", read(builder, spread))), dims, keepdim)
 
 
-def _variance(
-    builder: Builder, x: Value, dim: Any, unbiased: bool, correction: Any
-) -> tuple[Value, list[int]]:
+def _variance(builder: Builder, x: Value, dim: Any, unbiased: bool, correction: Any) -> tuple[Value, list[int]]:
     dims = dims_of(x, dim)
     less = number(builder, correction) if correction is not None else (1 if unbiased else 0)
     if less > 1 or any(x.shape[dim].hint == 0 for dim in dims):
@@ -223,7 +229,11 @@ def _variance(
 def _mean_beside(name: str, spread_of: Callable[..., Value]) -> None:
     @rule(f"{name}_mean.correction", f"{name}_mean.dim", f"{name}_mean.default")
     def apply(
-        builder: Builder, self: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False,
+        builder: Builder,
+        self: Value,
+        dim: Any = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
         correction: Any = None,
     ) -> tuple[Value, Value]:
         return spread_of(builder, self, dim, unbiased, keepdim, correction), mean(builder, self, dim, keepdim)

@@ -14,7 +14,14 @@ from backends.compiler.rules.operand import needs_float32
 
 
 def scanned(
-    builder: Builder, kind: str, label: str, x: Value, dim: int, dtype: torch.dtype, *, reverse: bool = False,
+    builder: Builder,
+    kind: str,
+    label: str,
+    x: Value,
+    dim: int,
+    dtype: torch.dtype,
+    *,
+    reverse: bool = False,
     exclusive: bool = False,
 ) -> Value:
     """Scan x along a dimension into `dtype`."""
@@ -68,6 +75,4 @@ def _extremes(builder: Builder, kind: str, x: Value, dim: int) -> tuple[Value, V
     if x.shape and x.shape[dim].hint == 1:
         raise Declined(f"cum{kind} of a single element")
     values = scanned(builder, kind, f"cum{kind}", x, dim, x.dtype)
-    return values, builder.scan(
-        f"arg{kind}", x, dim % len(x.shape), torch.int64, label=f"cum{kind}_indices"
-    )
+    return values, builder.scan(f"arg{kind}", x, dim % len(x.shape), torch.int64, label=f"cum{kind}_indices")

@@ -40,10 +40,15 @@ class _Index:
         self.taps = () if isinstance(self.tap, Literal) else (self.tap,)
         own = places(builder)
         at = [self.tap] if is_list else [*own[: self.dim], self.tap, *own[self.dim + 1 :]]
-        self.conditions = [] if is_list else [
-            own[other] < length(index, other)
-            for other in range(len(x.shape)) if other != self.dim and index.shape[other] != x.shape[other]
-        ]
+        self.conditions = (
+            []
+            if is_list
+            else [
+                own[other] < length(index, other)
+                for other in range(len(x.shape))
+                if other != self.dim and index.shape[other] != x.shape[other]
+            ]
+        )
         named, size = cast(builder.read(index, at, every(self.conditions)), PLACE), length(x, self.dim)
         self.claims: list[tuple[Expr, Expr]] = []
         self._lengths = [length(index, along)] if is_list else lengths(index)
@@ -60,8 +65,10 @@ class _Index:
                 raise Declined("a source that is longer than the index")
             if size.hint != 1:
                 self.claims.append((wanted, length(src, dim)))
-        return cast(self.builder.read(src, [*own[: self.dim], self.tap, *own[self.dim + 1 :]], every(self.conditions)),
-                    compute_dtype(self.builder.dtype))
+        return cast(
+            self.builder.read(src, [*own[: self.dim], self.tap, *own[self.dim + 1 :]], every(self.conditions)),
+            compute_dtype(self.builder.dtype),
+        )
 
     def last(self, before: Expr, element: Expr) -> Expr:
         """The last element that names the place at hand, or what was there before."""

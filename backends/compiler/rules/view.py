@@ -132,7 +132,11 @@ def permute(builder: Builder, self: Value, dims: list[int]) -> Value:
 
 @rule("transpose.int", "swapaxes.default", "swapdims.default")
 def transpose(
-    builder: Builder, self: Value, dim0: int | None = None, dim1: int | None = None, axis0: int | None = None,
+    builder: Builder,
+    self: Value,
+    dim0: int | None = None,
+    dim1: int | None = None,
+    axis0: int | None = None,
     axis1: int | None = None,
 ) -> Value:
     first, second = (dim0, dim1) if dim0 is not None else (axis0, axis1)
@@ -176,9 +180,7 @@ def _expanded(builder: Builder, x: Value, sizes: Sequence[str]) -> Value:
     lead = len(shape) - len(x.shape)
     if lead == 0 and shape == x.shape:
         return x
-    texts = [
-        "-1" if at >= lead and x.shape[at - lead].hint != 1 else text for at, text in enumerate(sizes)
-    ]
+    texts = ["-1" if at >= lead and x.shape[at - lead].hint != 1 else text for at, text in enumerate(sizes)]
     text = f"{{0}}.expand({', '.join(texts) or '()'})"
     extents = [
         length(x, at - lead) if at >= lead and x.shape[at - lead].hint != 1 else builder.extent(size)
@@ -253,8 +255,13 @@ def contiguous(builder: Builder, self: Value, memory_format: Any = None) -> Valu
 
 
 @rule(
-    "positive.default", "resolve_conj.default", "resolve_neg.default", "detach.default",
-    "alias.default", "lift_fresh_copy.default", "detach_.default",
+    "positive.default",
+    "resolve_conj.default",
+    "resolve_neg.default",
+    "detach.default",
+    "alias.default",
+    "lift_fresh_copy.default",
+    "detach_.default",
 )
 def same(builder: Builder, self: Value) -> Value:
     return self

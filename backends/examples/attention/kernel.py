@@ -11,8 +11,17 @@ import triton.language as tl
 
 @triton.jit
 def attention_kernel(
-    q_ptr, k_ptr, v_ptr, y_ptr, n_queries, n_keys, width, scale,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    y_ptr,
+    n_queries,
+    n_keys,
+    width,
+    scale,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+    WIDTH: tl.constexpr,
 ):
     head = tl.program_id(1).to(tl.int64)
     queries = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)

@@ -26,7 +26,5 @@ class ModelNew(nn.Module):
         x = x.contiguous()
         y = torch.empty_like(x)
         n_elements = x.numel()
-        bias_relu_scale_kernel[(triton.cdiv(n_elements, 1024),)](
-            x, self.bias, y, n_elements, x.shape[-1], BLOCK=1024
-        )
+        bias_relu_scale_kernel[(triton.cdiv(n_elements, 1024),)](x, self.bias, y, n_elements, x.shape[-1], BLOCK=1024)
         return y

@@ -8,8 +8,16 @@ import triton.language as tl
 
 @triton.jit
 def linear_sigmoid_kernel(
-    x_ptr, weight_ptr, bias_ptr, y_ptr, n_rows, n_out, n_in,
-    ROWS: tl.constexpr, OUT: tl.constexpr, IN: tl.constexpr,
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    y_ptr,
+    n_rows,
+    n_out,
+    n_in,
+    ROWS: tl.constexpr,
+    OUT: tl.constexpr,
+    IN: tl.constexpr,
 ):
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     outs = tl.program_id(1) * OUT + tl.arange(0, OUT)
@@ -18,17 +26,20 @@ def linear_sigmoid_kernel(
         ins = start + tl.arange(0, IN)
         x = tl.load(
             x_ptr + rows[:, None] * n_in + ins[None, :],
-            mask=(rows[:, None] < n_rows) & (ins[None, :] < n_in), other=0.0,
+            mask=(rows[:, None] < n_rows) & (ins[None, :] < n_in),
+            other=0.0,
         )
         weight = tl.load(
             weight_ptr + outs[None, :] * n_in + ins[:, None],
-            mask=(outs[None, :] < n_out) & (ins[:, None] < n_in), other=0.0,
+            mask=(outs[None, :] < n_out) & (ins[:, None] < n_in),
+            other=0.0,
         )
         sums += tl.dot(x, weight, input_precision="ieee")  # float32 stays float32; half types use tensor cores
     h = sums + tl.load(bias_ptr + outs, mask=outs < n_out, other=0.0).to(tl.float32)[None, :]
     y = 1.0 / (1.0 + tl.exp(-h))
     tl.store(
-        y_ptr + rows[:, None] * n_out + outs[None, :], y.to(y_ptr.dtype.element_ty),
+        y_ptr + rows[:, None] * n_out + outs[None, :],
+        y.to(y_ptr.dtype.element_ty),
         mask=(rows[:, None] < n_rows) & (outs[None, :] < n_out),
     )
 

@@ -8,8 +8,16 @@ import triton.language as tl
 
 @triton.jit
 def average_pool_kernel(
-    x_ptr, y_ptr, n_outputs, height, width, out_height, out_width,
-    SIZE: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
+    x_ptr,
+    y_ptr,
+    n_outputs,
+    height,
+    width,
+    out_height,
+    out_width,
+    SIZE: tl.constexpr,
+    STRIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     outputs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = outputs < n_outputs
@@ -35,7 +43,15 @@ class ModelNew(nn.Module):
         out_height, out_width = (height - self.size) // self.stride + 1, (width - self.size) // self.stride + 1
         y = torch.empty((*x.shape[:-2], out_height, out_width), dtype=x.dtype, device=x.device)
         average_pool_kernel[(triton.cdiv(y.numel(), 256),)](
-            x, y, y.numel(), height, width, out_height, out_width,
-            SIZE=self.size, STRIDE=self.stride, BLOCK=256,
+            x,
+            y,
+            y.numel(),
+            height,
+            width,
+            out_height,
+            out_width,
+            SIZE=self.size,
+            STRIDE=self.stride,
+            BLOCK=256,
         )
         return y

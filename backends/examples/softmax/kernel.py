@@ -24,7 +24,5 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         n_columns = x.shape[-1]
         block = triton.next_power_of_2(n_columns)
-        softmax_kernel[(x.numel() // n_columns,)](
-            x, y, n_columns, BLOCK=block, num_warps=min(max(block // 256, 1), 16)
-        )
+        softmax_kernel[(x.numel() // n_columns,)](x, y, n_columns, BLOCK=block, num_warps=min(max(block // 256, 1), 16))
         return y

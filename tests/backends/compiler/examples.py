@@ -50,21 +50,21 @@ EXAMPLES = {
     ),
     "conv_norm_relu": Example(
         source(
-            "return F.relu(self.norm(self.conv(x0)))", (4, 16, 24, 24),
+            "return F.relu(self.norm(self.conv(x0)))",
+            (4, 16, 24, 24),
             init="self.conv = nn.Conv2d(16, 32, 3, stride=2, padding=1, bias=False)\n"
             "self.norm = nn.BatchNorm2d(32)\nself.eval()",
         ),
         (((1, 16, 1, 1),), ((3, 16, 7, 10),), ((2, 16, 33, 5),)),
     ),
     "conv_depthwise": Example(
-        source(
-            "return self.conv(x0)", (4, 16, 24, 24), init="self.conv = nn.Conv2d(16, 16, 3, padding=1, groups=16)"
-        ),
+        source("return self.conv(x0)", (4, 16, 24, 24), init="self.conv = nn.Conv2d(16, 16, 3, padding=1, groups=16)"),
         (((1, 16, 1, 1),), ((3, 16, 11, 7),)),
     ),
     "conv_transposed": Example(
         source(
-            "return torch.tanh(self.conv(x0))", (4, 16, 12, 12),
+            "return torch.tanh(self.conv(x0))",
+            (4, 16, 12, 12),
             init="self.conv = nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1, output_padding=1)",
         ),
         (((1, 16, 1, 1),), ((3, 16, 7, 10),)),
@@ -78,7 +78,11 @@ MORE = {
         source(
             "w = torch.matmul(x0, x1.transpose(-2, -1)) / 3.0 + x3\nw = w.masked_fill(x4 > 0.7, float('-inf'))\n"
             "return torch.softmax(w, dim=-1) @ x2, F.relu(x0 @ x1.mT + x4) @ x2",
-            (2, 4, 40, 32), (2, 4, 50, 32), (2, 4, 50, 24), (4, 1, 50), (2, 1, 40, 50),
+            (2, 4, 40, 32),
+            (2, 4, 50, 32),
+            (2, 4, 50, 24),
+            (4, 1, 50),
+            (2, 1, 40, 50),
         ),
         (
             ((3, 2, 7, 5), (3, 2, 70, 5), (3, 2, 70, 9), (2, 1, 70), (3, 1, 7, 70)),
@@ -89,13 +93,17 @@ MORE = {
         source(
             "m = (x3 > 0.5) & (x3[..., :1] > 0.2)\n"
             "return F.scaled_dot_product_attention(x0, x1, x2, attn_mask=m, enable_gqa=True, scale=0.4)",
-            (2, 4, 30, 16), (2, 2, 20, 16), (2, 2, 20, 16), (2, 1, 30, 20),
+            (2, 4, 30, 16),
+            (2, 2, 20, 16),
+            (2, 2, 20, 16),
+            (2, 1, 30, 20),
         ),
         (((3, 4, 7, 5), (3, 2, 40, 5), (3, 2, 40, 9), (3, 1, 7, 40)),),
     ),
     "statistics that are updated twice": Example(
         source(
-            "return self.norm(self.norm(x0) * 2.0), self.plain(x0), self.line(x0[:, :, 0, 0])", (8, 6, 16, 16),
+            "return self.norm(self.norm(x0) * 2.0), self.plain(x0), self.line(x0[:, :, 0, 0])",
+            (8, 6, 16, 16),
             init="self.norm = nn.BatchNorm2d(6, momentum=0.3)\nself.line = nn.BatchNorm1d(6, affine=False)\n"
             "self.plain = nn.BatchNorm2d(6, track_running_stats=False)",
         ),
@@ -103,7 +111,8 @@ MORE = {
     ),
     "each image's statistics, learnt too": Example(
         source(
-            "return self.norm(x0) * 2.0", (4, 6, 16, 16),
+            "return self.norm(x0) * 2.0",
+            (4, 6, 16, 16),
             init="self.norm = nn.InstanceNorm2d(6, affine=True, track_running_stats=True)",
         ),
         (((3, 6, 5, 7),), ((1, 6, 20, 3),)),
@@ -168,10 +177,12 @@ MORE = {
         source("return x0.var((0, 2)), x0.sum((0, 2))", (64, 32, 4096)), (((3, 5, 7),), ((33, 2, 70),))
     ),
     "few long rows and a number for some of them": Example(
-        source("return x0.mean(-1) + x1", (2, 3, 70_000), (3,)), (((2, 3, 9000), (3,)), ((4, 1, 70), (1,))),
+        source("return x0.mean(-1) + x1", (2, 3, 70_000), (3,)),
+        (((2, 3, 9000), (3,)), ((4, 1, 70), (1,))),
     ),
     "a matrix times itself, and itself again": Example(
-        source("return torch.bmm(x0, x0) + x0", (3, 20, 20)), (((2, 33, 33),), ((1, 1, 1),)),
+        source("return torch.bmm(x0, x0) + x0", (3, 20, 20)),
+        (((2, 33, 33),), ((1, 1, 1),)),
     ),
     "products": Example(
         source("return x0.prod(1), (x0 * 1.01).prod(0, keepdim=True), x0[:, 0].prod()", (40, 300)),
@@ -184,7 +195,8 @@ MORE = {
     ),
     "a volume and its residual": Example(
         source(
-            "return self.conv(x0) * self.scale + x0", (2, 4, 6, 6, 6),
+            "return self.conv(x0) * self.scale + x0",
+            (2, 4, 6, 6, 6),
             init="self.conv = nn.Conv3d(4, 4, (1, 3, 5), padding=(0, 1, 2))\n"
             "self.scale = nn.Parameter(torch.ones(4, 1, 1, 1))",
         ),
@@ -192,14 +204,16 @@ MORE = {
     ),
     "groups along a line, padded to keep the length": Example(
         source(
-            "return self.conv(x0)", (2, 8, 32),
+            "return self.conv(x0)",
+            (2, 8, 32),
             init="self.conv = nn.Conv1d(8, 12, 4, padding='same', dilation=2, groups=4)",
         ),
         (((1, 8, 1),), ((3, 8, 77),)),
     ),
     "one sample of a transposed volume in groups": Example(
         source(
-            "return self.conv(x0)", (4, 3, 4, 5),
+            "return self.conv(x0)",
+            (4, 3, 4, 5),
             init="self.conv = nn.ConvTranspose3d(4, 6, (1, 2, 3), stride=(3, 2, 1), dilation=(1, 2, 3), groups=2)",
         ),
         (((4, 1, 1, 1),), ((4, 2, 5, 3),)),
@@ -212,7 +226,8 @@ MORE = {
     "movement": Example(
         source(
             "y = torch.cat([x0.flip(1), x1.roll(1, 0)], 1)\nreturn F.pad(y, (1, 2), mode='reflect')",
-            (4, 8), (4, 6),
+            (4, 8),
+            (4, 6),
         ),
         (((3, 5), (3, 9)), ((7, 4), (7, 2))),
     ),
@@ -220,7 +235,8 @@ MORE = {
         source(
             "place = (x1 * 10.0).long() % 4\n"
             "return x0.scatter_add(1, place, x1), x0.scatter(1, place, x1), x0.index_fill(0, place[:, 0], 2.0)",
-            (5, 4), (3, 6),
+            (5, 4),
+            (3, 6),
         ),
         (((6, 4), (4, 9)),),
     ),

@@ -32,9 +32,7 @@ class Outcome:
     detail: str = ""
 
 
-def judge(
-    text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5, schedule: Schedule = EVERYTHING
-) -> Outcome:
+def judge(text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5, schedule: Schedule = EVERYTHING) -> Outcome:
     """Convert a problem, run the kernel on the inputs, and compare; `of_scale` weighs the output's mean size."""
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -85,9 +83,7 @@ def _leaf(want: Any, have: Any, oracle: Any, of_scale: float) -> str:
     return _floats(want.double(), have.double(), RELATIVE[want.dtype], own_error, of_scale)
 
 
-def _floats(
-    want: torch.Tensor, have: torch.Tensor, relative: float, own_error: torch.Tensor, of_scale: float
-) -> str:
+def _floats(want: torch.Tensor, have: torch.Tensor, relative: float, own_error: torch.Tensor, of_scale: float) -> str:
     if not torch.equal(want.isnan(), have.isnan()):
         return f"NaN in {int(have.isnan().sum())} places for {int(want.isnan().sum())}"
     finite = want[want.isfinite()]

@@ -30,9 +30,12 @@ def main() -> None:
         tile = {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": 8}
         boxes = {"a_planes": [block_m, block_k], "b_planes": [block_n, block_k]}
         signature = [
-            {"name": name, "kind": "descriptor", "dtype": "float16", "block": boxes[name]} if name in boxes
-            else {"name": name, "kind": "constexpr", "value": tile[name]} if name in tile
-            else {"name": name, "kind": "pointer", "dtype": "float32", "aligned": True} if name.endswith("_ptr")
+            {"name": name, "kind": "descriptor", "dtype": "float16", "block": boxes[name]}
+            if name in boxes
+            else {"name": name, "kind": "constexpr", "value": tile[name]}
+            if name in tile
+            else {"name": name, "kind": "pointer", "dtype": "float32", "aligned": True}
+            if name.endswith("_ptr")
             else {"name": name, "kind": "scalar", "type": "int", "value": 1 if name in UNIT else 4096}
             for name in file.matmul_kernel.arg_names
         ]

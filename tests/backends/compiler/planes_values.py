@@ -33,40 +33,45 @@ MATMUL = source("return x0 @ x1", (2048, 2048), (2048, 2048))
 LINEAR = source("return self.fc(x0)", (131072, 32), init="self.fc = nn.Linear(32, 512)")
 TAILS = {
     "linear, gelu": (
-        source("return F.gelu(self.fc(x0))", (131072, 32), init="self.fc = nn.Linear(32, 512)"), [(5, 32)],
+        source("return F.gelu(self.fc(x0))", (131072, 32), init="self.fc = nn.Linear(32, 512)"),
+        [(5, 32)],
     ),
     "three dimensions": (
-        source("return self.fc(x0).relu() * 2", (64, 2048, 32), init="self.fc = nn.Linear(32, 512)"), [(3, 7, 32)],
+        source("return self.fc(x0).relu() * 2", (64, 2048, 32), init="self.fc = nn.Linear(32, 512)"),
+        [(3, 7, 32)],
     ),
     "linear without bias, sum": (
-        source(
-            "return self.fc(x0) + x1", (131072, 32), (131072, 512), init="self.fc = nn.Linear(32, 512, bias=False)"
-        ),
+        source("return self.fc(x0) + x1", (131072, 32), (131072, 512), init="self.fc = nn.Linear(32, 512, bias=False)"),
         [(130, 32), (130, 512)],
     ),
     "mm of transposes": (source("return torch.mm(x0.T, x1.T)", (2048, 2048), (2048, 2048)), [(37, 20), (50, 37)]),
     "weight as [k, n]": (
-        source("return x0 @ self.w", (131072, 32), init="self.w = nn.Parameter(torch.ones(32, 512))"), [(9, 32)],
+        source("return x0 @ self.w", (131072, 32), init="self.w = nn.Parameter(torch.ones(32, 512))"),
+        [(9, 32)],
     ),
     "weight on the left": (
-        source("return self.w @ x0", (32, 131072), init="self.w = nn.Parameter(torch.ones(512, 32))"), [(32, 11)],
+        source("return self.w @ x0", (32, 131072), init="self.w = nn.Parameter(torch.ones(512, 32))"),
+        [(32, 11)],
     ),
     "addmm": (
-        source("return torch.addmm(x2, x0, x1, beta=0.5, alpha=2)", *[(2048, 2048)] * 3), [(20, 9), (9, 31), (20, 31)],
+        source("return torch.addmm(x2, x0, x1, beta=0.5, alpha=2)", *[(2048, 2048)] * 3),
+        [(20, 9), (9, 31), (20, 31)],
     ),
     "bmm, bias a row": (
         source("return torch.bmm(x0, x1) + x2", (4, 1024, 1024), (4, 1024, 1024), (1024, 1)),
         [(3, 21, 9), (3, 9, 150), (21, 1)],
     ),
     "baddbmm": (
-        source("return torch.baddbmm(x2, x0, x1)", *[(4, 1024, 1024)] * 3), [(2, 5, 9), (2, 9, 6), (2, 5, 6)],
+        source("return torch.baddbmm(x2, x0, x1)", *[(4, 1024, 1024)] * 3),
+        [(2, 5, 9), (2, 9, 6), (2, 5, 6)],
     ),
     "matmul that broadcasts": (
         source("return torch.matmul(x0, x1).tanh()", (4, 1, 1024, 1024), (1, 2, 1024, 1024)),
         [(2, 1, 5, 9), (1, 2, 9, 6)],
     ),
     "einsum": (
-        source("return torch.einsum('bik,bjk->bij', x0, x1)", *[(4, 1024, 1024)] * 2), [(3, 140, 9), (3, 6, 9)],
+        source("return torch.einsum('bik,bjk->bij', x0, x1)", *[(4, 1024, 1024)] * 2),
+        [(3, 140, 9), (3, 6, 9)],
     ),
     "a triangle": (source("return torch.tril(x0 @ x1, -7) + 1", *[(2048, 2048)] * 2), [(300, 9), (9, 290)]),
     "the same matrix twice": (source("return x0 @ x0", (2048, 2048)), [(131, 131)]),
@@ -120,8 +125,10 @@ SCALES: dict[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
     "numbers from 1e-4 to 1e4": lambda x, generator: x * spread(x, generator, 4),
     "numbers from 1e-12 to 1e12": lambda x, generator: x * spread(x, generator, 12),
     "nearly all zero": lambda x, generator: x * (torch.rand(x.shape, generator=generator) > 0.95),
-    "large ones meet zeros": lambda x, generator: torch.where(torch.arange(x.shape[1]) % 3 == len(x) % 3, 0, x)
-    * torch.where(torch.arange(x.shape[1]) % 2 == len(x) % 2, 1e12, 1.0),
+    "large ones meet zeros": lambda x, generator: (
+        torch.where(torch.arange(x.shape[1]) % 3 == len(x) % 3, 0, x)
+        * torch.where(torch.arange(x.shape[1]) % 2 == len(x) % 2, 1e12, 1.0)
+    ),
     "1e-30": lambda x, generator: x * 1e-15,
     "beyond the scales": lambda x, generator: x * spread(x[:, :1], generator, 18),
 }
@@ -134,10 +141,18 @@ def spread(like: torch.Tensor, generator: torch.Generator, decades: int) -> torc
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL: dict[str, tuple[float, float]] = {
-    "inf": (INF, 1.0), "-inf times 0": (-INF, 0.0), "inf times inf": (INF, INF), "nan": (NAN, 1.0),
-    "nan times 0": (0.0, NAN), "1e30 times 1e-30": (1e30, 1e-30), "overflow": (1e30, 1e30),
-    "largest number": (3.4e38, 0.5), "denormal": (1e-42, 1e20), "two denormals": (1e-42, 1e-42),
-    "zeros": (0.0, 0.0), "2**60": (2.0**60, 2.0**-30),
+    "inf": (INF, 1.0),
+    "-inf times 0": (-INF, 0.0),
+    "inf times inf": (INF, INF),
+    "nan": (NAN, 1.0),
+    "nan times 0": (0.0, NAN),
+    "1e30 times 1e-30": (1e30, 1e-30),
+    "overflow": (1e30, 1e30),
+    "largest number": (3.4e38, 0.5),
+    "denormal": (1e-42, 1e20),
+    "two denormals": (1e-42, 1e-42),
+    "zeros": (0.0, 0.0),
+    "2**60": (2.0**60, 2.0**-30),
 }
 
 
@@ -172,9 +187,12 @@ def redone_tiles() -> Iterator[tuple[str, str]]:
     with_nan[140, 9] = float("nan")
     a[140, 0], b[0] = 1e20, 0.0
     cases: list[tuple[str, torch.Tensor, torch.Tensor, int]] = [
-        ("normal numbers", plain, wide, 0), ("a softmax", torch.softmax(wide, -1), plain, 0),
-        ("triangles", plain.triu(), plain.triu(), 0), ("a row with a NaN", with_nan, plain, 3),
-        ("a column with a NaN", plain, with_nan, 3), ("a row whose largest number meets zeros", a, b, 3),
+        ("normal numbers", plain, wide, 0),
+        ("a softmax", torch.softmax(wide, -1), plain, 0),
+        ("triangles", plain.triu(), plain.triu(), 0),
+        ("a row with a NaN", with_nan, plain, 3),
+        ("a column with a NaN", plain, with_nan, 3),
+        ("a row whose largest number meets zeros", a, b, 3),
     ]
     for name, left, right, wanted in cases:
         calls.clear()

@@ -66,9 +66,7 @@ def _call(text: str) -> str:
 def problem(operator: str, index: int, call: str, inputs: tuple[torch.Tensor, ...]) -> Sample:
     """Write a problem whose forward is one expression over x0, x1, ..."""
     names = [f"x{number}" for number in range(len(inputs))]
-    made = ", ".join(
-        f"torch.empty_strided({tuple(x.shape)}, {x.stride()}, dtype={x.dtype})" for x in inputs
-    )
+    made = ", ".join(f"torch.empty_strided({tuple(x.shape)}, {x.stride()}, dtype={x.dtype})" for x in inputs)
     text = (
         f"import torch\nimport torch.nn as nn\nfrom math import inf, nan\n\n\nclass Model(nn.Module):\n"
         f"    def forward(self, {', '.join(names)}):\n        return {call}\n\n\n"

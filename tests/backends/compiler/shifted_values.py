@@ -35,7 +35,8 @@ LAYERS: dict[str, tuple[str, tuple[int, ...]]] = {
     "2-d, odd channels": ("nn.Conv2d(13, 21, (3, 2))", (2, 13, 5, 9)),
     "2-d, many channels": ("nn.Conv2d(72, 130, (1, 2), padding=1)", (1, 72, 2, 3)),
     "2-d, stride and dilation of each": (
-        "nn.Conv2d(20, 8, (3, 2), stride=(2, 3), padding=(2, 1), dilation=(3, 2), bias=False)", (2, 20, 8, 9)
+        "nn.Conv2d(20, 8, (3, 2), stride=(2, 3), padding=(2, 1), dilation=(3, 2), bias=False)",
+        (2, 20, 8, 9),
     ),
     "2-d, same, even kernel": ("nn.Conv2d(8, 8, (4, 6), padding='same', dilation=(1, 2))", (1, 8, 5, 4)),
     "2-d, groups": ("nn.Conv2d(36, 18, (2, 3), padding=1, groups=2)", (2, 36, 3, 4)),
@@ -47,13 +48,17 @@ LAYERS: dict[str, tuple[str, tuple[int, ...]]] = {
     "1-d transposed": ("nn.ConvTranspose1d(24, 10, 6, stride=3, padding=2, output_padding=1)", (2, 24, 13)),
     "2-d transposed": ("nn.ConvTranspose2d(20, 12, (2, 3))", (2, 20, 4, 5)),
     "2-d transposed, stride, dilation, groups": (
-        "nn.ConvTranspose2d(24, 18, (3, 2), stride=(2, 3), padding=(1, 4), dilation=(2, 1), groups=2)", (1, 24, 2, 4)
+        "nn.ConvTranspose2d(24, 18, (3, 2), stride=(2, 3), padding=(1, 4), dilation=(2, 1), groups=2)",
+        (1, 24, 2, 4),
     ),
     "3-d transposed": ("nn.ConvTranspose3d(8, 12, (3, 2, 2), stride=(1, 2, 2), padding=(0, 1, 1))", (1, 8, 2, 2, 2)),
 }
 
 AGAIN = {
-    "1-d, stride and dilation", "2-d, same, even kernel", "3-d, groups", "2-d transposed, stride, dilation, groups"
+    "1-d, stride and dilation",
+    "2-d, same, even kernel",
+    "3-d, groups",
+    "2-d transposed, stride, dilation, groups",
 }
 """Those of which the second kernel is tried too."""
 
@@ -138,8 +143,12 @@ def redone_tiles() -> Iterator[tuple[str, str]]:
 
     module.conv1d_exact_kernel = Seen()
     cases: list[tuple[str, torch.Tensor, int]] = [
-        ("normal", x, 0), ("relu", x.relu(), 0), ("softmax", x.softmax(1), 0), ("a nan", put(x, float("nan")), 1),
-        ("a large number", put(x, 1e20), 5), ("large among zeros", put(x * 0, 1e12), 0),
+        ("normal", x, 0),
+        ("relu", x.relu(), 0),
+        ("softmax", x.softmax(1), 0),
+        ("a nan", put(x, float("nan")), 1),
+        ("a large number", put(x, 1e20), 5),
+        ("large among zeros", put(x * 0, 1e12), 0),
     ]
     for name, of, wanted in cases:
         marks.clear()

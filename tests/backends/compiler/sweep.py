@@ -1,6 +1,6 @@
 """Operator samples through the compiler, in a process of its own: one JSON line a sample.
 
-    python -m tests.backends.compiler.sweep --dtype float32 --most 4 [--strided] [--share 0/2] [OPERATOR ...]
+python -m tests.backends.compiler.sweep --dtype float32 --most 4 [--strided] [--share 0/2] [OPERATOR ...]
 """
 
 from __future__ import annotations

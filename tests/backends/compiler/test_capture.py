@@ -146,9 +146,11 @@ def test_a_weight_that_a_hook_remakes_is_kept_by_nobody() -> None:
 
 def test_where_not_every_size_can_be_told_the_batch_can() -> None:
     """A layer that wants one size of image takes any number of them."""
-    problem = source("return torch.relu(self.fc(self.pool(self.conv(x0)).view(x0.size(0), -1)))", (3, 2, 30, 30), init=(
-        "self.conv, self.pool = nn.Conv2d(2, 4, 3, 2, 1), nn.AvgPool2d(7)\nself.fc = nn.Linear(16, 5)"
-    ))
+    problem = source(
+        "return torch.relu(self.fc(self.pool(self.conv(x0)).view(x0.size(0), -1)))",
+        (3, 2, 30, 30),
+        init=("self.conv, self.pool = nn.Conv2d(2, 4, 3, 2, 1), nn.AvgPool2d(7)\nself.fc = nn.Linear(16, 5)"),
+    )
     with patch("backends.compiler.convert.capture", side_effect=_only_batches):
         assert "(3, -1)" not in unbroken(triton(problem))
 

@@ -18,7 +18,9 @@ def test_what_is_elementwise_behind_a_convolution_is_in_its_kernel() -> None:
     """Bias, activation, a number a channel and the sum with another tensor cost no trip through memory."""
     text = triton(
         source(
-            "return F.gelu(self.conv(x0) * self.scale) + x1", (2, 4, 8, 8), (2, 6, 8, 8),
+            "return F.gelu(self.conv(x0) * self.scale) + x1",
+            (2, 4, 8, 8),
+            (2, 6, 8, 8),
             init="self.conv = nn.Conv2d(4, 6, 3, padding=1)\nself.scale = nn.Parameter(torch.ones(6, 1, 1))",
         )
     )
@@ -35,7 +37,8 @@ def test_layers_that_differ_in_their_settings_share_one_kernel() -> None:
     """Stride, padding and dilation are read from each layer; the text is the same."""
     text = triton(
         source(
-            "return self.b(self.a(x0 * 2.0))", (2, 4, 9, 9),
+            "return self.b(self.a(x0 * 2.0))",
+            (2, 4, 9, 9),
             init="self.a = nn.Conv2d(4, 4, 3, padding=1)\nself.b = nn.Conv2d(4, 4, 5, stride=2, dilation=2)",
         )
     )
@@ -74,7 +77,8 @@ def test_an_output_size_that_forward_asks_for_stays_with_pytorch() -> None:
     """The padding that it needs depends on the input's size; only PyTorch works it out."""
     text = triton(
         source(
-            "return self.conv(x0, output_size=(12, 12)) * 2.0", (2, 4, 6, 6),
+            "return self.conv(x0, output_size=(12, 12)) * 2.0",
+            (2, 4, 6, 6),
             init="self.conv = nn.ConvTranspose2d(4, 4, 3, stride=2, padding=1)",
         )
     )

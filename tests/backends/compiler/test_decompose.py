@@ -14,8 +14,11 @@ TWO = ((4, 6), (4, 6))
 
 @pytest.mark.parametrize(
     ("call", "names"),
-    [("hstack([x0, x1])", ["hstack"]), ("logaddexp2(x0, x1)", ["logaddexp2"]),
-     ("trapezoid(x0, dim=1)", ["tensor_sum", "trapezoid"])],
+    [
+        ("hstack([x0, x1])", ["hstack"]),
+        ("logaddexp2(x0, x1)", ["logaddexp2"]),
+        ("trapezoid(x0, dim=1)", ["tensor_sum", "trapezoid"]),
+    ],
 )
 def test_an_operator_without_a_rule_is_written_by_its_parts(call: str, names: list[str]) -> None:
     """What PyTorch knows how to write by others is called by the user's name for it."""

@@ -16,7 +16,10 @@ def test_no_kernel_spills_registers_or_needs_too_much_shared_memory() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     ran = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.full_size", *map(str, files)],
-        capture_output=True, text=True, env=environment, timeout=110,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=110,
     )
     assert ran.returncode == 0, ran.stderr
     last = ran.stdout.splitlines()[-1]

@@ -44,7 +44,9 @@ def test_two_processes_write_the_same_bytes() -> None:
     """No order of a set, no hash and no address reaches the text."""
     runs = [
         subprocess.Popen(
-            [sys.executable, "-c", SHOW], stdout=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": seed},
+            [sys.executable, "-c", SHOW],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": seed},
             cwd=Path(__file__).parents[3],
         )
         for seed in ("1", "2")
@@ -96,7 +98,8 @@ def test_equal_layers_share_one_kernel() -> None:
     """Two Linear and ReLU of one kind are one kernel, called twice."""
     text = triton(
         source(
-            "return torch.relu(self.b(torch.relu(self.a(x0))))", (4, 16),
+            "return torch.relu(self.b(torch.relu(self.a(x0))))",
+            (4, 16),
             init="self.a = nn.Linear(16, 16)\nself.b = nn.Linear(16, 16)",
         )
     )
@@ -108,7 +111,8 @@ def test_different_layers_do_not() -> None:
     """Another activation is another kernel."""
     text = triton(
         source(
-            "return torch.sigmoid(self.b(torch.relu(self.a(x0))))", (4, 16),
+            "return torch.sigmoid(self.b(torch.relu(self.a(x0))))",
+            (4, 16),
             init="self.a = nn.Linear(16, 16)\nself.b = nn.Linear(16, 16)",
         )
     )

@@ -67,9 +67,13 @@ def test_the_constructor_stays_the_users(problem: str) -> None:
 def test_names_of_forward_s_own_are_not_written_over() -> None:
     """A loop and a function find other names where the user's arguments are called layer, block and i."""
     text = network(
-        RESIDUAL, "self.layers = nn.ModuleList([Residual(8) for _ in range(4)])",
+        RESIDUAL,
+        "self.layers = nn.ModuleList([Residual(8) for _ in range(4)])",
         "y = layer\nfor each in self.layers:\n    y = each(y) * block\nreturn y + i + layer",
-        (4, 8), (4, 8), (4, 8), arguments="layer, block, i",
+        (4, 8),
+        (4, 8),
+        (4, 8),
+        arguments="layer, block, i",
     )
     found = both(text)
     assert found.runs == found.flat
@@ -94,9 +98,13 @@ def test_results_that_are_needed_of_every_round_are_collected() -> None:
 def test_numbers_that_count_along_keep_their_brackets() -> None:
     """x * 3, x * 4, ... is x * (i + 3) where i is needed as it is too."""
     rows = [f"x0 = torch.ops.aten.renorm(self.w[{i}] + x0, 2, 0, {i + 3}.0)" for i in range(6)]
-    found = both(source("\n".join([*rows, "return x0 * 2.0"]), (4, 4), init=(
-        "self.w = nn.ParameterList([nn.Parameter(torch.ones(4, 4)) for _ in range(6)])"
-    )))
+    found = both(
+        source(
+            "\n".join([*rows, "return x0 * 2.0"]),
+            (4, 4),
+            init=("self.w = nn.ParameterList([nn.Parameter(torch.ones(4, 4)) for _ in range(6)])"),
+        )
+    )
     assert found.runs == found.flat
 
 
@@ -132,7 +140,8 @@ def test_a_block_that_reads_another_module_s_parameters_stays_where_it_is() -> N
                 return F.relu(F.linear(torch.tanh(self.own(x)), self.held[0].weight) + 1.0) * x
         """,
         "self.shared = nn.Linear(8, 8)\nself.layers = nn.ModuleList([Tied(self.shared) for _ in range(3)])",
-        "for layer in self.layers:\n    x = layer(x)\nreturn x", (4, 8),
+        "for layer in self.layers:\n    x = layer(x)\nreturn x",
+        (4, 8),
     )
     found = both(text)
     assert found.runs == found.flat and "def tied(" not in found.text

@@ -25,7 +25,8 @@ def test_a_rule_takes_arguments_of_its_operator_s_schema(name: str) -> None:
     assert target is not None and schema_name(target) == name
     given = {argument.name for argument in target._schema.arguments}
     needed = [
-        parameter.name for parameter in list(inspect.signature(RULES[name]).parameters.values())[1:]
+        parameter.name
+        for parameter in list(inspect.signature(RULES[name]).parameters.values())[1:]
         if parameter.default is inspect.Parameter.empty
     ]
     assert set(needed) <= given

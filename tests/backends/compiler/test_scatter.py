@@ -36,8 +36,9 @@ def test_an_index_of_one_place_needs_no_loop() -> None:
     assert "for k in" not in triton(source(forward, (5, 3)))
 
 
-@pytest.mark.parametrize(("call", "shape"), [("scatter_add(x0, 1, place, x0)", (4, 65)),
-                                            ("index_add(x0, 0, place[0], x0.mT)", (65, 65))])
+@pytest.mark.parametrize(
+    ("call", "shape"), [("scatter_add(x0, 1, place, x0)", (4, 65)), ("index_add(x0, 0, place[0], x0.mT)", (65, 65))]
+)
 def test_a_long_index_is_left_to_pytorch(call: str, shape: tuple[int, ...]) -> None:
     """Looking through all of it for each element would cost more than atomics do."""
     text = triton(source(FORWARD.format(call=call), shape))

@@ -60,7 +60,9 @@ def test_a_row_is_given_to_more_and_to_fewer_warps() -> None:
     """A row stays one program's; what changes is how many threads share it."""
     warps = [next(word for word in candidate(SOFTMAX, n).split("num_warps=")[1:]) for n in range(3)]
     assert [text.partition("\n")[0].rstrip(",)") + ")" for text in warps] == [
-        "min(max(block // 512, 4), 16)", "min(max(block // 256, 8), 32)", "min(max(block // 1024, 2), 8)"
+        "min(max(block // 512, 4), 16)",
+        "min(max(block // 256, 8), 32)",
+        "min(max(block // 1024, 2), 8)",
     ]
 
 

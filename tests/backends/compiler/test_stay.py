@@ -39,6 +39,7 @@ def test_a_length_of_the_module_s_own_is_named() -> None:
     """A call that stays takes another build's lengths: what is drawn has the shape that this build's has."""
     problem = source(
         "h = torch.randn(self.layers, x0.shape[1], self.width)\ny, _ = self.g(x0, h)\nreturn torch.relu(y)",
-        (7, 3, 6), init="self.layers, self.width = 2, 8\nself.g = nn.GRU(6, 8, 2)",
+        (7, 3, 6),
+        init="self.layers, self.width = 2, 8\nself.g = nn.GRU(6, 8, 2)",
     )
     assert "torch.randn([self.layers, x0.shape[1], self.width], device=x0.device)" in unbroken(triton(problem))

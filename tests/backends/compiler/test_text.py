@@ -21,7 +21,12 @@ NAMES = ("a", "b", "c")
 VALUES = {name: Value(name, (), torch.float32) for name in NAMES}
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 COMPARISON = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 LOGIC = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
 OPERATORS: dict[str, Any] = {**ARITHMETIC, **COMPARISON, **LOGIC}
@@ -118,8 +123,11 @@ def test_no_more_brackets_than_python_needs(tree: Expr, text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "dtype", "text"),
     [
-        (float("inf"), torch.float32, 'float("inf")'), (float("-inf"), torch.float16, 'float("-inf")'),
-        (2, torch.float32, "2.0"), (2.0, torch.int64, "2"), (1, torch.bool, "True"),
+        (float("inf"), torch.float32, 'float("inf")'),
+        (float("-inf"), torch.float16, 'float("-inf")'),
+        (2, torch.float32, "2.0"),
+        (2.0, torch.int64, "2"),
+        (1, torch.bool, "True"),
     ],
 )
 def test_a_number_is_written_in_the_kind_of_its_dtype(number: float, dtype: torch.dtype, text: str) -> None:

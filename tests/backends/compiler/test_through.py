@@ -107,7 +107,8 @@ def test_the_end_of_a_parameter_is_where_its_length_says() -> None:
 def test_a_length_of_forward_s_own_is_passed() -> None:
     """A join with a parameter that is expanded to the batch takes the batch: the launcher sees no name of forward's."""
     problem = source(
-        "token = self.token.expand(x0.shape[0], -1, -1)\nreturn torch.cat([token, x0], 1) + 1.0", (3, 4, 8),
+        "token = self.token.expand(x0.shape[0], -1, -1)\nreturn torch.cat([token, x0], 1) + 1.0",
+        (3, 4, 8),
         init="self.token = nn.Parameter(torch.rand(1, 1, 8))",
     )
     text = unbroken(triton(problem))
@@ -185,7 +186,10 @@ def test_a_count_that_no_size_changes_is_not_asked_for() -> None:
 def test_pieces_that_forward_itself_hands_on_are_made_by_one_call() -> None:
     """What no kernel reads through is unpacked as the user did."""
     forward = "q, k, v = self.layer(x0).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4).unbind(0)\n"
-    text = triton(source(f"{forward}return F.scaled_dot_product_attention(q, k, v)", (2, 6, 8),
-                         init="self.layer = nn.Linear(8, 24)"))
+    text = triton(
+        source(
+            f"{forward}return F.scaled_dot_product_attention(q, k, v)", (2, 6, 8), init="self.layer = nn.Linear(8, 24)"
+        )
+    )
     body = text.partition("def forward")[2]
     assert body.count("permute") == 1 and "q, k, v = biased" in body

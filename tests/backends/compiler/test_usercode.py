@@ -112,7 +112,7 @@ def test_class_attributes_stay() -> None:
 
 def test_a_nested_class_stays_where_it_is() -> None:
     """A class inside the module's class belongs to its body."""
-    source = textwrap.dedent('''
+    source = textwrap.dedent("""
         import torch.nn as nn
 
         class Model(nn.Module):
@@ -125,7 +125,7 @@ def test_a_nested_class_stays_where_it_is() -> None:
 
             def forward(self, x):
                 return self.fc(x)
-    ''').strip()
+    """).strip()
     model = keep(source, "Model", "return fc(x)").model
     assert "    class Settings:\n        width = 4" in model
     compile("import torch.nn as nn\n" + model, "kept", "exec")

@@ -37,13 +37,15 @@ class Residual(nn.Module):
 TOWER = network(
     RESIDUAL,
     "self.layers = nn.ModuleList([Residual(8, halves=i == 0) for i in range(6)])\nself.head = nn.Linear(8, 5)",
-    "for layer in self.layers:\n    x = layer(x)\nreturn self.head(x)", (4, 8),
+    "for layer in self.layers:\n    x = layer(x)\nreturn self.head(x)",
+    (4, 8),
 )
 """Six blocks in a list, the first with one layer more, and a head."""
 
 NESTED = network(
     RESIDUAL,
     "self.stages = nn.Sequential(*(nn.Sequential(*(Residual(8) for _ in range(3))) for _ in range(2)))",
-    "return self.stages(x) * 2.0", (4, 8),
+    "return self.stages(x) * 2.0",
+    (4, 8),
 )
 """Two stages of three blocks."""

@@ -49,8 +49,10 @@ def both(source: str, schedule: Schedule = EVERYTHING) -> Both:
 
     real_outlined, real_rolled = forward_module.outlined, forward_module.rolled
     with (
-        patch.object(forward_module, "outlined", outlined), patch.object(forward_module, "written", names),
-        patch.object(forward_module, "rolled", lengths), tempfile.TemporaryDirectory() as folder,
+        patch.object(forward_module, "outlined", outlined),
+        patch.object(forward_module, "written", names),
+        patch.object(forward_module, "rolled", lengths),
+        tempfile.TemporaryDirectory() as folder,
     ):
         text = "".join(convert(source, "Model", Path(folder), schedules=[schedule]))
     tree = ast.parse(text)

@@ -52,7 +52,9 @@ def arithmetic(node: ast.AST) -> Found:
         yield "operands swapped", node, f"({right}) {_sign(node.op)} ({left})"
     if isinstance(node.op, ast.Add):
         for one, other in ((node.left, right), (node.right, left)):
-            if "eps" in ast.unparse(one) or (isinstance(one, ast.Constant) and 0 < abs(one.value) < 1e-3):
+            if "eps" in ast.unparse(one) or (
+                isinstance(one, ast.Constant) and isinstance(one.value, float) and 0 < abs(one.value) < 1e-3
+            ):
                 yield "eps dropped", node, f"({other})"
     if isinstance(node.op, ast.Mult) and isinstance(node.right, ast.Name):
         yield "stride", node.right, f"({right} + 1)"

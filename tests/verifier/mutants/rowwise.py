@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BIAS_GELU = '''
+BIAS_GELU = """
 class Model(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -41,9 +41,9 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         bias_gelu_skip[(triton.cdiv(x.numel(), 128),)](x, self.bias, skip, y, x.numel(), x.shape[-1], BLOCK=128)
         return y
-'''
+"""
 
-SOFTMAX = '''
+SOFTMAX = """
 class Model(nn.Module):
     def forward(self, x):
         return torch.softmax(x, dim=-1)
@@ -70,9 +70,9 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         softmax_rows[(x.numel() // x.shape[-1],)](x, y, x.shape[-1], BLOCK=triton.next_power_of_2(x.shape[-1]))
         return y
-'''
+"""
 
-LAYER_NORM_PAIR = '''
+LAYER_NORM_PAIR = """
 class Model(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -120,9 +120,9 @@ class ModelNew(nn.Module):
             BLOCK=triton.next_power_of_2(width),
         )
         return y, total
-'''
+"""
 
-MASKED_SCALE = '''
+MASKED_SCALE = """
 class Model(nn.Module):
     def __init__(self, *, hidden):
         super().__init__()
@@ -162,9 +162,9 @@ class ModelNew(nn.Module):
         out = torch.empty_like(y)
         scale_rows[(triton.cdiv(y.numel(), 64),)](y, mask, out, y.numel(), y.shape[-1], scale, BLOCK=64)
         return {"states": out, "scale": scale}
-'''
+"""
 
-RMS_NORM = '''
+RMS_NORM = """
 class Model(nn.Module):
     def __init__(self, width, eps):
         super().__init__()
@@ -213,9 +213,9 @@ class ModelNew(nn.Module):
         y, n_rows, width = torch.empty_like(x), x.numel() // x.shape[-1], x.shape[-1]
         rms_rows[(triton.cdiv(n_rows, 4),)](x, self.weight, y, n_rows, width, self.eps, ROWS=4, BLOCK=64)
         return y
-'''
+"""
 
-SWIGLU = '''
+SWIGLU = """
 class Model(nn.Module):
     def __init__(self, width, hidden):
         super().__init__()
@@ -257,7 +257,7 @@ class ModelNew(nn.Module):
         y = torch.empty_like(gate)
         silu_gate[(triton.cdiv(gate.numel(), 128),)](gate, up, y, gate.numel(), BLOCK=128)
         return self.down(y)
-'''
+"""
 
 TEXTS = {
     "bias, GELU, skip": BIAS_GELU,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PRODUCT = '''
+PRODUCT = """
 class Model(nn.Module):
     def forward(self, a, b):
         return (a @ b) * 0.5
@@ -33,9 +33,9 @@ class ModelNew(nn.Module):
         y = a.new_empty(M, N)
         half_product[(triton.cdiv(M, 16), triton.cdiv(N, 16))](a, b, y, M, N, K, BM=16, BN=16, BK=16)
         return y
-'''
+"""
 
-ATTENTION = '''
+ATTENTION = """
 class Model(nn.Module):
     def forward(self, q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -80,9 +80,9 @@ class ModelNew(nn.Module):
         block = max(16, triton.next_power_of_2(D))
         causal[(triton.cdiv(T, 16), B * H)](q, k, v, y, T, D, D**-0.5, BT=16, BD=block)
         return y
-'''
+"""
 
-MAX_POOL = '''
+MAX_POOL = """
 class Model(nn.Module):
     def forward(self, x):
         return F.max_pool2d(x, 3, stride=2, padding=1)
@@ -118,9 +118,9 @@ class ModelNew(nn.Module):
         y = x.new_empty(B, C, OH, OW)
         max_pool[(triton.cdiv(y.numel(), 64),)](x, y, y.numel(), H, W, OH, OW, BLOCK=64)
         return y
-'''
+"""
 
-SEGMENT_SUM = '''
+SEGMENT_SUM = """
 class Model(nn.Module):
     def forward(self, x, segment):
         return torch.zeros(8, x.shape[1]).index_add(0, segment, x)
@@ -146,9 +146,9 @@ class ModelNew(nn.Module):
         y = torch.zeros(8, x.shape[1])
         segment_sum[(triton.cdiv(x.numel(), 128),)](x, segment, y, x.numel(), x.shape[1], BLOCK=128)
         return y
-'''
+"""
 
-BITS = '''
+BITS = """
 class Model(nn.Module):
     def forward(self, x):
         return ((x << 3) ^ (x >> 2)) & 65535
@@ -173,7 +173,7 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         mix[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
         return y
-'''
+"""
 
 TEXTS = {
     "product": PRODUCT,
