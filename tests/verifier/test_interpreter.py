@@ -120,6 +120,26 @@ for start in range(0, n, 16):
 tl.store(o_ptr, tl.sum(total, 0))""", out="x.new_empty(1)"),
     ),
     "a scan": (problem("x.cumsum(0)", "torch.randn(40)"), kernel(LOAD + "y = tl.cumsum(x, 0)" + STORE)),
+    "a sort": (
+        problem("x.sort(descending=True).values", "torch.randn(64)"),
+        kernel(LOAD.replace("0.0", 'float("-inf")') + "y = tl.sort(x, descending=True)" + STORE),
+    ),
+    "a reduction by a function of its own": (
+        problem("x.reshape(8, 8).amax(1)", "torch.randn(64)"),
+        kernel("""
+x = tl.load(x_ptr + tl.arange(0, 8)[:, None] * 8 + tl.arange(0, 8)[None, :])
+kept = tl.reduce(x, 1, larger, keep_dims=True)
+whole = tl.reduce(x, None, larger)
+tl.store(o_ptr + tl.arange(0, 8)[:, None], kept + 0.0 * whole)""", out="x.new_empty(8)",
+               before="@triton.jit\ndef larger(x, y):\n    return tl.where(y > x, y, x)\n\n"),
+    ),
+    "a scan of pairs by a function of its own": (
+        problem("x.cummax(0).indices", "torch.randn(40)"),
+        kernel(LOAD + "y, place = tl.associative_scan((x, at), 0, later)\n"
+               "tl.store(o_ptr + at, place, mask=mask)", out="torch.empty(x.shape, dtype=torch.int64)",
+               before="@triton.jit\ndef later(x, x_at, y, y_at):\n    takes = y >= x\n"
+                      "    return tl.where(takes, y, x), tl.where(takes, y_at, x_at)\n\n"),
+    ),
     "device names of a GPU": (
         problem("x * 2", "torch.randn(40)"),
         kernel(LOAD + "y = x * 2" + STORE, out="torch.empty(x.shape, device='cuda')").replace(

@@ -12,9 +12,10 @@ __all__ = ["Memory", "OutOfBounds", "install"]
 
 def install() -> Memory:
     """Repair the installed interpreter in this process and return the watch over its memory accesses."""
-    from verifier.interpreter import bfloat16, hooks, language, libdevice
+    from verifier.interpreter import bfloat16, folds, hooks, language, libdevice
 
     language.repair()
+    folds.repair()
     bfloat16.repair()
     libdevice.repair()
     memory = Memory()

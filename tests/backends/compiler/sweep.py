@@ -66,9 +66,10 @@ def _samples(chosen: argparse.Namespace, dtype: torch.dtype) -> Iterator[Sample]
 
 def repair_interpreter() -> None:
     """Use the interpreter as the verifier does: its own faults are not the kernels'."""
-    from verifier.interpreter import bfloat16, language, libdevice
+    from verifier.interpreter import bfloat16, folds, language, libdevice
 
     language.repair()
+    folds.repair()
     bfloat16.repair()
     libdevice.repair()
 
