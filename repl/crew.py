@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from repl.oneshot import unexpected
 from repl.parts import opened
 from repl.sources import Unreadable, read_problem
 from repl.turn import Trouble, Turn, trouble_of
+from verifier.processors import ENOUGH, processors
 
 if TYPE_CHECKING:
     from verifier.desk import Verifier
@@ -26,7 +28,9 @@ class Crew:
     """Daemon threads over one list of problems: a run that is given up leaves them, and their children, to its end."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        jobs = 1 if _alone(settings) else settings.jobs
+        beside = None if jobs * ENOUGH <= processors() else False  # else the problems themselves fill the processors
+        self._settings = replace(settings, jobs=jobs, options=replace(settings.options, beside=beside))
         self._mine = threading.local()
         self._stack, self._lock = ExitStack(), threading.Lock()
 
@@ -36,9 +40,7 @@ class Crew:
         done: queue.SimpleQueue[tuple[Path, Turn]] = queue.SimpleQueue()
         for file in files:
             waiting.put(file)
-        alone = self._settings.options.in_process or "local" in self._settings.backend  # a second copy of a model
-        jobs = 1 if alone else self._settings.jobs
-        for _ in range(min(jobs, len(files))):
+        for _ in range(min(self._settings.jobs, len(files))):
             threading.Thread(target=self._work, args=(waiting, done), daemon=True).start()
         for _ in files:
             yield done.get()
@@ -76,3 +78,8 @@ class Crew:
                 self._mine.parts = self._stack.enter_context(opened(self._settings))
         parts: tuple[Backend, Verifier] = self._mine.parts
         return parts
+
+
+def _alone(settings: Settings) -> bool:
+    """Whether there is one problem at a time: a model is not loaded twice, and one process has one debugger."""
+    return settings.options.in_process or "local" in settings.backend

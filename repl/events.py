@@ -24,6 +24,7 @@ class Options:
     baseline: str = "both"
     precision: str = "exact"
     sanitize: str = ""
+    beside: bool | None = None  # whether a candidate's further children work beside the first; None: where that pays
     earlier: tuple[Candidate, ...] = ()
     """Attempts of earlier turns at the same problem: the drawing goes on from them and their findings are told."""
     instructions: str = ""
@@ -39,6 +40,7 @@ class Options:
             "baseline": self.baseline,
             "precision": self.precision,
             "sanitize": self.sanitize,
+            "beside": self.beside,
         }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def open_verifier(settings: Settings) -> Verifier:
     """Start the judge's process, or none with --in-process; returns at once."""
-    judge = verifier.open_verifier(in_process=settings.options.in_process, device=settings.options.device)
+    judge = verifier.open_verifier(**settings.options.for_verifier())
     if modules := backends.ahead(settings.backend):
         judge.ahead(modules)
     return judge

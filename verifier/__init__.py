@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Problem", "Verdict", "open_verifier", "verify"]
 
 
-def open_verifier(*, in_process: bool = False, device: str = "auto") -> Verifier:
-    """Return a verifier, its processes starting behind it; close it when done."""
+def open_verifier(*, in_process: bool = False, device: str = "auto", **expected: Any) -> Verifier:
+    """Return a verifier, its processes starting behind it, ready for these options of `verify`; close it when done."""
     from verifier.desk import InProcessVerifier, WorkerVerifier
 
-    return InProcessVerifier(device) if in_process else WorkerVerifier(device)
+    return InProcessVerifier(device) if in_process else WorkerVerifier(device, **expected)
 
 
 def verify(

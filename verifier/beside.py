@@ -18,9 +18,6 @@ from verifier.containment import Contained
 from verifier.trial import Answer, Process, Trial
 from verifier.verdict import Check
 
-ENOUGH = 4
-"""Processors from which on further children are a gain: below, they only take turns with the first."""
-
 Work = Callable[[Trial], Iterable[Check]]
 
 
@@ -108,7 +105,7 @@ class Lane:
     """One further child of a candidate, and a thread that has it load the candidate and then do one work at a time."""
 
     def __init__(self, trial: Trial, child: Contained, ready: Callable[[Trial], object], baton: Baton) -> None:
-        self._trial = replace(trial, process=Awaited(child, baton), warnings=[], state={}, scratch="")
+        self._trial = replace(trial, process=Awaited(child, baton), warnings=[], state={}, compiled=trial.scratch)
         self._child, self._ready, self._baton = child, ready, baton
         self._waiting: queue.SimpleQueue[Later | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from verifier import cases, running, sandbox, without_gpu
+from verifier import cases, compiled_before, running, sandbox, without_gpu
 from verifier.errors import VerificationError
 from verifier.launches import Trace
 from verifier.loading import Refused, build, load_kernel
@@ -28,34 +28,38 @@ REBUILT_FILE = "problem_built_otherwise.py"
 
 def serve(channel: Channel) -> None:
     """Answer requests until the other side hangs up."""
-    warm_up()
+    trace = warm_up()
     session: Session | None = None
     while (frame := channel.receive_frame()) is not None:
         request, blobs = frame
         nonce = request.pop("nonce")  # before the candidate acts: an answer without it is not ours
         if session is None:
-            session = Session(request["device"], os.getcwd())
+            session = Session(request["device"], os.getcwd(), trace)
         answer, made = session.answer(request, blobs)
         channel.send({**answer, "nonce": nonce}, made)
 
 
-def warm_up() -> None:
-    """Open the GPU, if there is one and kernels are not interpreted: the driver needs what the sandbox takes away.
+def warm_up() -> Trace | None:
+    """Open the GPU, if there is one and kernels are not interpreted, and rehearse; return how Triton is traced then.
 
-    Done before the first request, so that a child that waits for its candidate has it behind it.
+    The driver needs what the sandbox takes away. Done before the first request, so that a child that waits for its
+    candidate has it behind it.
     """
-    if os.environ.get("TRITON_INTERPRET") != "1" and torch.cuda.is_available():
-        from verifier import gpu_warmup
+    if os.environ.get("TRITON_INTERPRET") == "1" or not torch.cuda.is_available():
+        return None
+    from verifier import gpu_warmup, rehearsal
 
-        gpu_warmup.launch_nothing()
-        gpu_warmup.rehearse()
+    gpu_warmup.launch_nothing()
+    trace = instrument("cuda")
+    rehearsal.rehearse("cuda", trace)
+    return trace
 
 
 class Session:
     """One candidate: loaded once, built once, run many times."""
 
-    def __init__(self, device: str, scratch: str, instruments: Trace | None = None) -> None:
-        self.device, self.trace = device, instruments  # with instruments given, this is somebody's own process
+    def __init__(self, device: str, scratch: str, trace: Trace | None = None, *, contained: bool = True) -> None:
+        self.device, self.trace, self.contained = device, trace, contained
         self.scratch = os.path.realpath(scratch)
         self.kernel_file = str(Path(self.scratch, KERNEL_FILE))
         self.runner: running.Runner | None = None
@@ -85,10 +89,11 @@ class Session:
     def _load(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         Path(self.kernel_file).write_text(request["kernel"], encoding="utf-8")  # Triton reads a kernel from its file
         Path(self.scratch, PROBLEM_FILE).write_text(request["source"], encoding="utf-8")
-        Path(self.scratch, "triton").mkdir(exist_ok=True)
+        Path(self.scratch, compiled_before.FOLDER).mkdir(exist_ok=True)
+        if request["compiled"]:
+            compiled_before.take_over(request["compiled"], Path(self.scratch))
         torch.set_num_threads(1)
         sys.dont_write_bytecode = True
-        contained = self.trace is None
         trace = self.trace or instrument(self.device)
         if trace.memory is not None:
             trace.memory.forget(self.kernel_file)
@@ -96,7 +101,7 @@ class Session:
         hidden = str(problem_file), str(Path(self.scratch, REBUILT_FILE))
         witness = Witness(self.scratch, _programs(self.device), self.kernel_file, hidden)
         missing: list[str] = []
-        if contained:
+        if self.contained:
             warnings.simplefilter("ignore")
             if self.device == "cpu":
                 without_gpu.say_nothing_of_it()
@@ -104,7 +109,7 @@ class Session:
         self.runner = running.Runner(self.device, self.kernel_file, trace, witness)
         problem = cases.load(request["source"], problem_file)
         sys.modules.pop(problem_file.stem)
-        witness.start(audit=contained)  # from here on it is the candidate that acts
+        witness.start(audit=self.contained)  # from here on it is the candidate that acts
         kernel = load_kernel(Path(self.kernel_file))
         witness.settings()  # what it set for the whole process is put back before anything is built
         self.runner.problem, self.runner.kernel = problem, kernel

@@ -8,9 +8,11 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
+from verifier import turns
 from verifier.children import Child, Limits
 from verifier.errors import VerificationError
 from verifier.nursery import Nursery
@@ -30,7 +32,8 @@ class Contained:
     def __init__(self, nursery: Nursery, device: str, target: str = "verifier.candidate:serve") -> None:
         memory = MEMORY if device == "cpu" else 0  # CUDA reserves address space far beyond what it uses
         limits = Limits(memory=memory, cpu_seconds=600, file_bytes=OUTPUT_BYTES)
-        self._nonce = ""
+        self._nonce, self._device = "", device
+        self._is_new = True  # it was not called yet
         self._child: Child = nursery.spawn(target, interpret=device == "cpu", limits=limits)
 
     def send(self, message: Answer, blobs: Sequence[Any] = ()) -> None:
@@ -40,8 +43,11 @@ class Contained:
 
     def ask(self, message: Answer, blobs: Sequence[Any], limit: float) -> tuple[Answer, list[bytes]]:
         """Send a request and wait for its answer."""
-        self.send(message, blobs)
-        return self.receive(limit)
+        compiles = self._is_new and message["do"] == "run"  # for seconds: nobody who measures waits for that
+        self._is_new = self._is_new and not compiles
+        with nullcontext() if compiles else turns.shared_on(self._device):
+            self.send(message, blobs)
+            return self.receive(limit)
 
     def receive(self, limit: float) -> tuple[Answer, list[bytes]]:
         """Wait for an answer; a process that hangs is killed, one that is gone is explained."""
@@ -118,7 +124,7 @@ class InProcess:
         from verifier.candidate import Session
 
         self._folder = tempfile.TemporaryDirectory(prefix="kernelllm-")
-        self._session = Session(device, self._folder.name, instruments=instruments(device))
+        self._session = Session(device, self._folder.name, instruments(device), contained=False)
 
     def ask(self, message: Answer, blobs: Sequence[Any], limit: float) -> tuple[Answer, list[bytes]]:
         """Answer the request here."""

@@ -46,8 +46,9 @@ class Verifier(Protocol):
 class WorkerVerifier:
     """Judges in a warm worker, which is started again when it died or was stopped."""
 
-    def __init__(self, device: str = "auto") -> None:
+    def __init__(self, device: str = "auto", **expected: Any) -> None:
         self.device, self.load_seconds = device, LOAD_SECONDS
+        self._expected = {"device": device, **expected}  # of the next verification, to be prepared for
         self._nursery = Nursery()
         self._nursery.start()
         self._worker: Child | None = None
@@ -70,7 +71,7 @@ class WorkerVerifier:
         if options.pop("in_process", False):
             yield from InProcessVerifier(self.device).verify(problem, kernel, **options)
             return
-        settings = {"device": self.device, **options}
+        settings = self._expected = {"device": self.device, **options}
         self._nursery.rest(is_resting=False)
         worker = self._ready(problem)
         finished = False
@@ -111,6 +112,7 @@ class WorkerVerifier:
             with contextlib.closing(plain), contextlib.closing(interpreting):
                 fds = [plain.fileno(), interpreting.fileno()]
                 self._spare = self._nursery.spawn("verifier.worker:serve", extra=fds)
+            self._spare.send({"expected": self._expected})
 
     def cancel(self) -> None:
         """Stop the worker and what it started, at once; the next verification starts another."""

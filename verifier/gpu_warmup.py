@@ -44,23 +44,6 @@ def launch_nothing() -> None:
     torch.cuda.synchronize()
 
 
-def rehearse() -> None:
-    """Do once what every candidate needs: compile a kernel, and look at results as the trace does.
-
-    The kernel is not in the cache that children start with, so that Triton's compiler is really run; CUDA loads each
-    of PyTorch's own kernels when it is first used.
-    """
-    import torch
-
-    from verifier import gpu_warmup_kernel, launches, running, tree
-
-    values = torch.zeros(64, device="cuda")
-    before = launches.snapshot([values])
-    gpu_warmup_kernel.nothing[(1,)](values, 1.0, 64, BLOCK=64)
-    launches.falsify(before)
-    running.digest(tree.flatten(values.fill_(float("nan")).clone()))
-
-
 def run_a_reference() -> None:
     """Take a small module through what every reference goes through: CUDA loads each operator at its first use."""
     from verifier.problem import Problem

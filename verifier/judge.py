@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from verifier import findings
-from verifier.beside import ENOUGH, Awaited, Baton, InTurn, Lane, Later
+from verifier.beside import Awaited, Baton, InTurn, Lane, Later
 from verifier.checks import (
     constructions,
     gpu,
@@ -35,7 +35,7 @@ from verifier.excuses import Excuses
 from verifier.known import Known
 from verifier.nursery import Nursery
 from verifier.problem import Problem
-from verifier.processors import processors
+from verifier.processors import ENOUGH, processors
 from verifier.ready import Ready
 from verifier.tolerance import Precision
 from verifier.trial import CannotVerify, Failed, Process, Trial
@@ -121,9 +121,11 @@ class Judge:
         assert trial.first is not None
         if compiler is not None:
             compiler.feed(trial.first.launches)
+        lanes = self._beside(trial, known, settings, stack)
+        others = self._others(known, *(lanes or (InTurn(trial), InTurn(trial))))
         yield triton_work.check(trial)
         yield undefined.check(trial) if trial.cpu else second_look.guarded()
-        yield from self._variations(trial, known, settings, stack)
+        yield from self._variations(trial, known, others, beside=lanes is not None)
         if trial.cpu:
             yield gpu.check(trial)
         elif clocks is not None:
@@ -131,36 +133,39 @@ class Judge:
             if clocks.compiling:  # which takes a while: time for what is too slow to wait for otherwise
                 yield second_look.check(trial, self._interpreted(problem, kernel, settings))
             yield from clocks.whole()
+        elif self._nursery is not None:  # nobody waits for a measurement: everything is looked at
+            yield second_look.check(trial, self._interpreted(problem, kernel, settings))
         elif settings.speed:
             yield Check("speed", "skip", "not measured in this process")
         if settings.sanitize:  # last: while it runs nothing can be measured
             yield sanitizer.check(trial, self._nursery, settings.sanitize)
 
-    def _variations(self, trial: Trial, known: Known, settings: Settings, stack: ExitStack) -> Iterator[Check]:
-        """Try other values, sizes, calls and builds: by several children where that is a gain, in the same order."""
-        variations = known.admitted()
-        one, other = self._beside(trial, known, settings, stack)
-        resized = one.do(lambda there: values.sizes(there, variations))
-        relaid = other.do(lambda there: layouts.check(there, variations))
-        if other is not one:
-            known.built_otherwise()
-        built = other.do(lambda there: constructions.check(there, known.built_otherwise()))
-        yield from values.others(trial, variations)
+    def _variations(
+        self, trial: Trial, known: Known, others: tuple[Later, Later, Later], beside: bool
+    ) -> Iterator[Check]:
+        """Try other values, sizes, calls and builds: in the same order, whoever makes them."""
+        resized, relaid, built = others
+        yield from values.others(trial, known.admitted())
         repeated = Later(lambda here: [repeats.check(here), *renewed.check(here, known.renewed())], trial)
-        if other is not one:
+        if beside:
             repeated.make()
         for later in (resized, repeated, relaid, built):  # strange inputs after everything that decides
             yield from later.rows(trial)
 
-    def _beside(
-        self, trial: Trial, known: Known, settings: Settings, stack: ExitStack
-    ) -> tuple[Lane, Lane] | tuple[InTurn, InTurn]:
-        """Start two further children of the candidate, or let the first one do their work."""
-        wanted = processors() >= ENOUGH if settings.beside is None else settings.beside
-        if self._ready is None or not wanted:
-            return (InTurn(trial),) * 2
+    def _others(self, known: Known, one: Lane | InTurn, other: Lane | InTurn) -> tuple[Later, Later, Later]:
+        """Have other sizes, layouts and builds tried."""
+        variations = known.admitted
+        resized = one.do(lambda there: values.sizes(there, variations()))
+        relaid = other.do(lambda there: layouts.check(there, variations()))
+        return resized, relaid, other.do(lambda there: constructions.check(there, known.built_otherwise()))
+
+    def _beside(self, trial: Trial, known: Known, settings: Settings, stack: ExitStack) -> tuple[Lane, Lane] | None:
+        """Start two further children of the candidate, where that is a gain; they take over what it compiled."""
+        if self._ready is None or not _beside_wanted(settings):
+            return None
         for case in known.admitted():
             known.reference.expected(case)  # by this thread: pasted code may have set what only holds here
+        known.built_otherwise()
         baton = Baton()
         trial.process = Awaited(trial.process, baton)
 
@@ -205,10 +210,12 @@ class Judge:
             stack.callback(child.close)
         return speed.Clocks(trial, self._nursery, settings.baseline, stack, waiting)
 
-    def prepare(self, device: str) -> None:
+    def prepare(self, settings: Settings) -> None:
         """Have children ready for the next candidate: on a GPU opening the device is most of a short verification."""
-        if self._ready is not None and device_of(device) == "cuda":
-            self._ready.prepare(reference=self._known is None)
+        if self._ready is None or settings.device == "cpu" or not torch.cuda.is_available():
+            return
+        clocks = speed.needed(settings.baseline) if settings.speed else ()
+        self._ready.prepare(_beside_wanted(settings), clocks, reference=self._known is None)
 
     def know(self, problem: Problem, device: str, seed: int | None, precision: Precision = "exact") -> Known:
         """Load the problem, made small enough for the device, unless it is the last one."""
@@ -230,6 +237,10 @@ def device_of(wanted: str) -> str:
     if wanted != "auto":
         raise VerificationError("no_gpu", f"there is no usable GPU for --device {wanted}", "leave the option out")
     return "cpu"
+
+
+def _beside_wanted(settings: Settings) -> bool:
+    return processors() >= ENOUGH if settings.beside is None else settings.beside
 
 
 def _require_triton() -> None:

@@ -6,6 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+ENOUGH = 4
+"""Processors from which on further children of a candidate are a gain: below, they only take turns with the first."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from verifier import gpu_warmup
-from verifier.beside import ENOUGH
-from verifier.checks import speed
 from verifier.children import Child
 from verifier.containment import Contained
 from verifier.nursery import Nursery
-from verifier.processors import processors
 
 SECONDS = 60.0
 """For Triton to build its helpers for a GPU."""
@@ -25,13 +24,12 @@ class Ready:
         self._contained: list[Contained] = []  # on the GPU
         self._clocks: dict[str, Child] = {}
 
-    def prepare(self, *, reference: bool) -> None:
+    def prepare(self, beside: bool, clocks: Sequence[str], *, reference: bool) -> None:
         """Have children wait on the GPU for the next candidate, and run any reference there once, if asked to."""
         self.warm_up()
-        wanted = 1 + (BESIDE if processors() >= ENOUGH else 0)
-        while len(self._contained) < wanted:
+        while len(self._contained) < 1 + (BESIDE if beside else 0):
             self._contained.append(Contained(self._nursery, "cuda"))
-        for clock in (speed.QUICK_CLOCK, speed.WHOLE_CLOCK):
+        for clock in clocks:
             if clock not in self._clocks:
                 self._clocks[clock] = self._nursery.spawn(clock)
         if reference:

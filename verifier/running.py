@@ -31,6 +31,7 @@ from verifier.witness import Witness
 
 _ALLOCATIONS = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_".split())
 KEPT = 16 << 20  # elements of parameters, to see whether they change
+COUNTED = 6  # calls after which numbers are looked for that change each time: that takes longer than to call
 LEAST = 4  # calls in a row, however long they take: a counter shows in three
 _LATE = 0.08  # seconds a thread is given to write into a result that was already returned
 
@@ -111,9 +112,10 @@ class Runner:
             args, kwargs = cases.build_inputs(self.problem, case, self.device)
             digests.append(digest(self._observed(case, args, kwargs, {})))
             launches.append(len(self.trace.launches))
-            now = self._tally()
-            counters.update(name for name in now if now[name] != counts.get(name))
-            counts = now
+            if number < COUNTED:
+                now = self._tally()
+                counters.update(name for name in now if now[name] != counts.get(name))
+                counts = now
         counters = Counter({name: times for name, times in counters.items() if times > 2})
         return {"ok": True, "digests": digests, "launched": launches, "counters": list(counters), **self.seen()}
 

@@ -6,17 +6,15 @@ kernel returns while it is timed go back to be compared.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from verifier import cases, power, roofline, sandbox, timing
-from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices, warm_up
+from verifier import cases, compiled_before, gpu_warmup, power, roofline, sandbox, timing, turns
+from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices
 from verifier.checksums import Checksums, checksums
 from verifier.errors import one_line
 from verifier.loading import Refused, build, load_kernel, refusal
@@ -39,7 +37,7 @@ def serve_compiling(channel: Channel) -> None:
 
 
 def _serve(channel: Channel, compiling: bool) -> None:
-    warm_up()
+    gpu_warmup.launch_nothing()
     rehearse(compiling)
     meter = power.open_power(str(torch.cuda.get_device_properties(0).uuid))
     try:
@@ -95,7 +93,8 @@ class Rivals:
         self.eager = cases.construct(self.problem, request["entry"], self.init_seed, "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
         self.models: dict[str, torch.nn.Module] = {"eager": self.eager}
-        self._measure_up()
+        with turns.shared():
+            self._measure_up()
         if compiling:
             self._compile(request["caches"])
 
@@ -144,7 +143,7 @@ class Race:
         self.pool = [rivals.inputs(number) for number in range(POOL)]
         self.clock = timing.CudaClock()  # made before the candidate is loaded: it keeps the real events
         self.file = str(rivals.scratch / KERNEL_FILE)
-        take_over(Path(request["compiled"]), rivals.scratch / "triton")
+        compiled_before.take_over(request["compiled"], rivals.scratch)
         sandbox.confine(str(rivals.scratch), devices("cuda"), _PROGRAMS)  # from here on the candidate acts
         Path(self.file).write_text(request["kernel"], encoding="utf-8")
         module = load_kernel(Path(self.file))
@@ -194,18 +193,6 @@ class Race:
     def _is_first(self, inputs: Any) -> bool:
         pairs = zip(flatten(inputs).tensors, flatten(self.pool[0]).tensors, strict=True)
         return all(torch.equal(one, other) for one, other in pairs)
-
-
-def take_over(theirs: Path, ours: Path) -> None:
-    """Copy what was compiled elsewhere: a shortcut, without which it is compiled once more."""
-    with contextlib.suppress(OSError):
-        shutil.copytree(theirs, ours, dirs_exist_ok=True, copy_function=_copy_if_new)
-
-
-def _copy_if_new(source: str, target: str) -> None:
-    """Copy a file, unless there is one: a library that is loaded must not be written over."""
-    if not os.path.exists(target):
-        shutil.copy2(source, target)
 
 
 def sample(output: Any) -> list[float]:

@@ -82,7 +82,8 @@ class Trial:
     seconds: float
     warnings: list[str] = field(default_factory=list)
     state: Answer = field(default_factory=dict)
-    scratch: str = ""  # the candidate's own folder: what was compiled there need not be compiled again for the clock
+    scratch: str = ""  # its child's own folder: what is compiled there need not be compiled again
+    compiled: str = ""  # such a folder of an earlier child of the candidate
     guarded: bool = True  # on a GPU: tensors lie between guard bands
     first: Call | None = None
     first_seconds: float = 0.0  # what that call took

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from verifier import admission, cases, chance, degenerate
+from verifier import admission, cases, chance, degenerate, turns
 from verifier.cases import Case
 from verifier.compare import Expectation, Expected
 from verifier.errors import VerificationError, reference_failed
@@ -201,7 +201,7 @@ class Reference:
         args, kwargs = inputs
         model = twin(self.model, widen=False)
         try:
-            with cases.no_stdin(), torch.no_grad():
+            with turns.shared_on(self.device), cases.no_stdin(), torch.no_grad():
                 cases.seed_all(cases.forward_seed(case))
                 outputs = model(*args, **kwargs)
                 self._random_state, self._host = self._generators(), chance.generators()
@@ -228,7 +228,7 @@ class Reference:
             fast = TF32_ROUNDING if self.precision == "fast" and self.dtype == torch.float32 else 0.0
             rounding = max(fast, self.rounding, ROUNDING.get(self.dtype, 0.0))
             noise = None if disturb is None else Disturbance(tensors, disturb, rounding or None)
-            with cases.no_stdin():
+            with turns.shared_on(self.device), cases.no_stdin():
                 outputs = run_wide(lambda: model(*args, **kwargs), self.dtype, noise)
             return Run(flatten(outputs), flatten((args, kwargs)), flatten(cases.buffers(model)))
         except Exception as error:

@@ -1,6 +1,6 @@
 """The warm process behind the terminal: holds the reference and judges; nothing pasted runs where keys are read.
 
-It speaks through its channel: requests in; checks, one verdict or one error out.
+It speaks through its channel: what is to be expected, and requests, in; checks, one verdict or one error out.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     judge = _Guarded(Nursery(socket.socket(fileno=plain), socket.socket(fileno=interpreting)), channel)
-    judge.prepare("auto")
     while (request := channel.receive()) is not None:
+        if "expected" in request:
+            judge.prepare(Settings(**request["expected"]))
+            continue
         try:
             problem, judge.seconds = _problem(request["problem"]), request["load_seconds"]
             for step in judge.judge(problem, request["kernel"], Settings(**request["settings"])):
@@ -40,7 +42,7 @@ def serve(channel: Channel, plain: int, interpreting: int) -> None:
         except Exception as error:  # ours, or the pasted module's doing in this process: said, never hidden
             fault = VerificationError("verifier_error", f"the verifier failed: {one_line(error)}", "please report this")
             channel.send({"error": _described(fault)})
-        judge.prepare("auto")
+        judge.prepare(Settings(**request["settings"]))
 
 
 def _problem(data: dict[str, Any]) -> Problem:

@@ -33,7 +33,7 @@ def write(program: Program, source: str, entry: str, schedule: Schedule) -> Iter
     classes = "\n".join([*kept.definitions, kept.model])
     helpers = carried(f"{kernels}\n{body}", schedule.carried)
     used = imports(kept.imports, "\n".join([kernels, *helpers]), body, classes)
-    differs = not schedule.planes or any(part.planes for part in parts)
+    differs = schedule.planes != 1 or any(part.planes for part in parts)
     top = f"{header(entry, groups, schedule.name if differs else '', program.unset)}\n\n{used}"
     written = [top, *helpers, kernels, *stacked(kept.definitions), *text.functions, kept.model]
     yield from sections(formatted("\n\n\n".join(written) + "\n"))

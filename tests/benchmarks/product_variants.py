@@ -22,36 +22,35 @@ USUAL_TILES = [(128, 128, 32, 8), (128, 64, 32, 4), (64, 128, 32, 4), (64, 64, 3
 """(BLOCK_M, BLOCK_N, BLOCK_K, warps) in place of what gemm_tile chooses for the kernels without planes."""
 
 _LOOP = """
-        block = tl.dot(a_high, b_high, max_num_imprecise_acc=BLOCK_K)
-        # low by low would lie below the last bit
-        low = tl.dot(a_high, b_low, low)
-        low = tl.dot(a_low, b_high, low)
-        acc += block
+    block = tl.dot(a_high, b_high, max_num_imprecise_acc=BLOCK_K)
+    low = tl.dot(a_high, b_low, low)
+    low = tl.dot(a_low, b_high, low)
+    return acc + block, low
 """
 
 VARIANTS = {
     "one sum a block": (
         _LOOP,
         """
-        block = tl.dot(a_high, b_low)
-        block = tl.dot(a_low, b_high, block)
-        acc += tl.dot(a_high, b_high, block / 2048)
+    block = tl.dot(a_high, b_low)
+    block = tl.dot(a_low, b_high, block)
+    return acc + tl.dot(a_high, b_high, block / 2048), low
 """,
     ),
     "low first": (
         _LOOP,
         """
-        low = tl.dot(a_high, b_low, low)
-        low = tl.dot(a_low, b_high, low)
-        acc += tl.dot(a_high, b_high, max_num_imprecise_acc=BLOCK_K)
+    low = tl.dot(a_high, b_low, low)
+    low = tl.dot(a_low, b_high, low)
+    return acc + tl.dot(a_high, b_high, max_num_imprecise_acc=BLOCK_K), low
 """,
     ),
     "no sums of their own": (
         _LOOP,
         """
-        low = tl.dot(a_high, b_low, low)
-        low = tl.dot(a_low, b_high, low)
-        acc = tl.dot(a_high, b_high, acc)
+    low = tl.dot(a_high, b_low, low)
+    low = tl.dot(a_low, b_high, low)
+    return tl.dot(a_high, b_high, acc), low
 """,
     ),
     "without the guard": ("if tl.min(is_exact.to(tl.int32)) == 0:", "if K < 0:"),

@@ -11,8 +11,10 @@ written in other ways. At the end each way's geometric mean. A measurement, no t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backends.compiler import planes
-from backends.compiler.schedule import PLANES, WHERE_THEY_LIE, Schedule
+from backends.compiler.schedule import WHERE_THEY_LIE, WITHOUT_PLANES, Schedule
 from tests.benchmarks import watched
 from tests.benchmarks.offered import files, written
 from tests.benchmarks.product_problems import CLOSELY, PROBLEMS, SPOILED, problem, spoiled
@@ -25,12 +27,13 @@ def made(name: str, is_tiny: bool) -> tuple[Problem, dict[str, str]]:
     planes.is_worth = lambda group: True
     if name in CLOSELY:
         text = problem(PROBLEMS[CLOSELY[name]], is_tiny)
-        two = written(text, PLANES)
-        without = {"usual": written(text, Schedule()), "where they lie": written(text, WHERE_THEY_LIE)}
+        two = written(text, Schedule())
+        lying = replace(WHERE_THEY_LIE, planes=0)
+        without = {"no planes": written(text, WITHOUT_PLANES), "where they lie": written(text, lying)}
         return Problem(name, text), {"planes": two, **variants(two), **tiled(without)}
     if name in SPOILED:
         text = spoiled(problem(PROBLEMS["4096"], is_tiny), SPOILED[name])
-        return Problem(name, text), {PLANES.name: written(text, PLANES)}
+        return Problem(name, text), {"usual": written(text, Schedule())}
     text = problem(PROBLEMS[name], is_tiny)
     return Problem(name, text), files(text)
 

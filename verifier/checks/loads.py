@@ -20,6 +20,7 @@ def check(trial: Trial, *, contained: bool = True) -> Iterator[Check]:
         "kernel": reference.kernel_text(trial.kernel),
         "source": reference.problem.source,
         "seed": reference.init_seed,
+        "compiled": trial.compiled,
     }
     answer, _ = trial.ask(request)
     trial.state, trial.scratch = answer["state"], str(answer["scratch"])

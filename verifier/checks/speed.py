@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from verifier import roofline, timing
+from verifier import roofline, timing, turns
 from verifier.checksums import difference
 from verifier.children import Child
 from verifier.nursery import Nursery
@@ -34,6 +34,11 @@ class _TooLarge(_Unmeasured):
         super().__init__("the problem does not fit this GPU's memory a few times over")
 
 
+def needed(baseline: str) -> tuple[str, ...]:
+    """Name the children that measure against this."""
+    return (QUICK_CLOCK, WHOLE_CLOCK) if baseline in ("compile", "both") else (QUICK_CLOCK,)
+
+
 class Clocks:
     """The children that measure one candidate. They make the problem ready while the candidate is being verified.
 
@@ -50,7 +55,7 @@ class Clocks:
         self._problem = trial.problem
         self._quick = self._prepare(waiting.get(QUICK_CLOCK) or nursery.spawn(QUICK_CLOCK))
         self._whole: Child | None = None
-        if baseline in ("compile", "both"):
+        if WHOLE_CLOCK in needed(baseline):
             self._whole = self._prepare(waiting.get(WHOLE_CLOCK) or nursery.spawn(WHOLE_CLOCK))
 
     def _prepare(self, child: Child) -> Child:
@@ -117,8 +122,9 @@ class Clocks:
         if ready.get("too_large"):
             raise _TooLarge
         trial = self._trial
-        child.send({"kernel": trial.kernel, "compiled": trial.scratch + "/triton", "budget": budget})
-        got = child.receive(SECONDS)
+        with turns.alone():
+            child.send({"kernel": trial.kernel, "compiled": trial.scratch, "budget": budget})
+            got = child.receive(SECONDS)
         if got is None:
             ended = child.channel.ended
             how = f"ends ({child.kill()})" if ended else f"does not finish within {SECONDS:.0f} s"

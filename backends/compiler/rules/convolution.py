@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from backends.compiler.build import Builder
-from backends.compiler.conv.worth import is_worth
+from backends.compiler.conv.worth import beats_library, is_worth
 from backends.compiler.expression import Scalar
 from backends.compiler.host import state_text
 from backends.compiler.ir import ONE, PerAxis, Value
@@ -33,7 +33,8 @@ def left_to_library(builder: Builder, x: Value, weight: Value, groups: int, is_t
     is_depthwise = not is_transposed and groups > 1 and weight.shape[1].hint == 1
     is_volume = is_transposed and len(weight.shape) == 5 and groups == 1
     in_planes = builder.schedule.planes > 0 and is_worth(x, weight, builder.shape, groups, is_transposed)
-    return "" if is_depthwise or is_volume or in_planes or builder.schedule.everything else FASTER
+    is_faster = is_depthwise or is_volume or (in_planes and beats_library(weight, is_transposed))
+    return "" if is_faster or builder.schedule.everything else FASTER
 
 
 @rule("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from backends.compiler.capture import load
 from backends.compiler.convert import convert
-from backends.compiler.schedule import PLANES
 from tests.backends.compiler.written import source
 from verifier.gpu_compile import compiled, skip_assembler
 
@@ -24,7 +23,7 @@ def main() -> None:
     skip_assembler()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"
-        path.write_text("".join(convert(MATMUL, "Model", Path(folder), schedules=[PLANES])), encoding="utf-8")
+        path.write_text("".join(convert(MATMUL, "Model", Path(folder))), encoding="utf-8")
         file = load(path)
         block_m, block_n, block_k, warps, stages = file.planes_tile()
         tile = {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": 8}

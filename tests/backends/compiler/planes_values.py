@@ -22,36 +22,40 @@ import torch
 
 from backends.compiler.capture import load
 from backends.compiler.convert import convert
-from backends.compiler.schedule import FAST, PLANES, WHERE_THEY_LIE, Schedule
+from backends.compiler.schedule import FAST, WHERE_THEY_LIE, Schedule
 from tests.backends.compiler.outcome import judge
 from tests.backends.compiler.sweep import repair_interpreter
 from tests.backends.compiler.written import source
 from tests.verifier import references
 from verifier.problem import Problem
 
+USUAL = Schedule()
+
 MATMUL = source("return x0 @ x1", (2048, 2048), (2048, 2048))
-LINEAR = source("return self.fc(x0)", (131072, 32), init="self.fc = nn.Linear(32, 512)")
+LINEAR = source("return self.fc(x0)", (131072, 128), init="self.fc = nn.Linear(128, 512)")
 TAILS = {
     "linear, gelu": (
-        source("return F.gelu(self.fc(x0))", (131072, 32), init="self.fc = nn.Linear(32, 512)"),
-        [(5, 32)],
+        source("return F.gelu(self.fc(x0))", (131072, 128), init="self.fc = nn.Linear(128, 512)"),
+        [(5, 128)],
     ),
     "three dimensions": (
-        source("return self.fc(x0).relu() * 2", (64, 2048, 32), init="self.fc = nn.Linear(32, 512)"),
-        [(3, 7, 32)],
+        source("return self.fc(x0).relu() * 2", (64, 2048, 128), init="self.fc = nn.Linear(128, 512)"),
+        [(3, 7, 128)],
     ),
     "linear without bias, sum": (
-        source("return self.fc(x0) + x1", (131072, 32), (131072, 512), init="self.fc = nn.Linear(32, 512, bias=False)"),
-        [(130, 32), (130, 512)],
+        source(
+            "return self.fc(x0) + x1", (131072, 128), (131072, 512), init="self.fc = nn.Linear(128, 512, bias=False)"
+        ),
+        [(130, 128), (130, 512)],
     ),
     "mm of transposes": (source("return torch.mm(x0.T, x1.T)", (2048, 2048), (2048, 2048)), [(37, 20), (50, 37)]),
     "weight as [k, n]": (
-        source("return x0 @ self.w", (131072, 32), init="self.w = nn.Parameter(torch.ones(32, 512))"),
-        [(9, 32)],
+        source("return x0 @ self.w", (131072, 128), init="self.w = nn.Parameter(torch.ones(128, 512))"),
+        [(9, 128)],
     ),
     "weight on the left": (
-        source("return self.w @ x0", (32, 131072), init="self.w = nn.Parameter(torch.ones(512, 32))"),
-        [(32, 11)],
+        source("return self.w @ x0", (128, 131072), init="self.w = nn.Parameter(torch.ones(512, 128))"),
+        [(128, 11)],
     ),
     "addmm": (
         source("return torch.addmm(x2, x0, x1, beta=0.5, alpha=2)", *[(2048, 2048)] * 3),
@@ -94,7 +98,7 @@ def tails() -> Iterator[tuple[str, str]]:
     """Every kind of product, and what is computed on its accumulator."""
     for name, (text, shapes) in TAILS.items():
         torch.manual_seed(0)
-        outcome = judge(text, tuple(torch.randn(shape) for shape in shapes), schedule=PLANES)
+        outcome = judge(text, tuple(torch.randn(shape) for shape in shapes), schedule=USUAL)
         yield name, "" if outcome.kind == "right" else f"{outcome.kind}: {outcome.detail}"
     text, shapes = TAILS["bmm, bias a row"]
     outcome = judge(text, tuple(torch.randn(shape) for shape in shapes), schedule=WHERE_THEY_LIE)
@@ -206,7 +210,7 @@ def redone_tiles() -> Iterator[tuple[str, str]]:
 
 def kept_planes() -> Iterator[tuple[str, str]]:
     """A parameter is split once, and again as soon as it may have changed."""
-    module, x = written(LINEAR), torch.randn(4, 32)
+    module, x = written(LINEAR), torch.randn(4, 128)
     calls = counted(module, "split_in_planes_kernel")
     torch.manual_seed(4)
     new = module.ModelNew()
@@ -234,7 +238,7 @@ def kept_planes() -> Iterator[tuple[str, str]]:
     yield run("after a change in place", 2)
     new.fc.weight.data = new.fc.weight.data * 2
     yield run("after another storage", 2)
-    new.fc.weight = torch.nn.Parameter(torch.randn(512, 32))
+    new.fc.weight = torch.nn.Parameter(torch.randn(512, 128))
     yield run("after another parameter", 2)
     yield "forgotten with the parameter", "" if len(module.KEPT_PLANES) == 1 else f"{len(module.KEPT_PLANES)} kept"
 
@@ -277,7 +281,7 @@ def triangles() -> Iterator[tuple[str, str]]:
     lower, upper, diagonal = "torch.tril(x0) @ x1", "torch.triu(x0, -40) @ torch.triu(x1)", "torch.diag(x0[3]) @ x1"
     for call in (lower, upper, diagonal, "x0 @ torch.tril(x1, 5)"):
         text = source(f"return {call}", (2048, 2048), (2048, 2048))
-        for schedule in (PLANES, WHERE_THEY_LIE):
+        for schedule in (USUAL, replace(WHERE_THEY_LIE, planes=0)):
             torch.manual_seed(5)
             a, b = torch.randn(140, 200), torch.randn(200, 150)
             for name, (row, column), value in (("late", (3, 190), INF), ("early", (130, 2), NAN)):
@@ -287,7 +291,7 @@ def triangles() -> Iterator[tuple[str, str]]:
                 yield f"{call}, {name}, planes={schedule.planes}", "" if outcome.kind == "right" else outcome.detail
 
 
-def written(text: str, schedule: Schedule = PLANES) -> Any:
+def written(text: str, schedule: Schedule = USUAL) -> Any:
     """Write a problem by planes and load the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"

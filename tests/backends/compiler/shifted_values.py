@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from torch import nn
 
 from backends.compiler.capture import load
 from backends.compiler.convert import convert
-from backends.compiler.schedule import FAST, PLANES, Schedule
+from backends.compiler.schedule import EVERYTHING, FAST, Schedule
 from tests.backends.compiler.sweep import repair_interpreter
 from tests.backends.compiler.written import source
 
+ONE_PLANE = replace(FAST, everything=True)
 LARGE = {1: (64, 1 << 20), 2: (64, 1024, 1024), 3: (64, 128, 128, 64)}
 """Samples and spatial sizes at which all of these layers are worth it."""
 
@@ -162,8 +164,8 @@ def one_plane() -> Iterator[tuple[str, str]]:
     for name in ("2-d, odd channels", "2-d, groups", "1-d transposed"):
         made, shape = LAYERS[name]
         torch.manual_seed(5)
-        yield name, fault_of(plain(made, FAST), torch.randn(shape), 1)
-    module = plain("nn.Conv1d(16, 12, 4)", FAST)
+        yield name, fault_of(plain(made, ONE_PLANE), torch.randn(shape), 1)
+    module = plain("nn.Conv1d(16, 12, 4)", ONE_PLANE)
     for value in (1e30, 3.4e38, float("inf"), float("nan")):
         torch.manual_seed(6)
         yield f"{value} in a corner", fault_of(module, put(torch.randn(2, 16, 20), value), 1)
@@ -200,7 +202,7 @@ def fault_of(module: Any, x: torch.Tensor, planes: int, scale: torch.Tensor | No
     return "" if right.all() else f"{int((~right).sum())} of {right.numel()} are off, by {float(off[~right].max()):.1e}"
 
 
-def plain(made: str, schedule: Schedule = PLANES) -> Any:
+def plain(made: str, schedule: Schedule = EVERYTHING) -> Any:
     """Write one layer at a size where planes are worth it, and load the file."""
     rank = int(made.partition("d(")[0][-1])
     channels = int(made.partition("(")[2].partition(",")[0])
@@ -208,7 +210,7 @@ def plain(made: str, schedule: Schedule = PLANES) -> Any:
     return written(source("return self.conv(x0)", (samples, channels, *lengths), init=f"self.conv = {made}"), schedule)
 
 
-def written(text: str, schedule: Schedule = PLANES) -> Any:
+def written(text: str, schedule: Schedule = EVERYTHING) -> Any:
     """Write a problem by planes and load the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.py"

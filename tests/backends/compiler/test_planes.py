@@ -14,20 +14,19 @@ import pytest
 from backends import Request
 from backends.compiler.backend import Builtin
 from backends.compiler.convert import convert
-from backends.compiler.schedule import FAST, PLANES, SCHEDULES, offered
+from backends.compiler.schedule import FAST, WITHOUT_PLANES, offered
 from tests.backends.compiler.written import source
+from tests.benchmarks.product_variants import variants
 
 GOLDEN = Path(__file__).parent / "golden" / "linear_gelu_planes.py.txt"
 LINEAR = source("return F.gelu(self.fc(x0))", (4096, 2048), init="self.fc = nn.Linear(2048, 4096)")
 SHARED_LIMIT = 232448
 
 
-def written(text: str, candidate: int | None = None, precision: str = "exact") -> str:
-    """Write a problem by planes, or the candidate of this number."""
+def written(text: str, candidate: int = 0, precision: str = "exact") -> str:
+    """Write the candidate of this number."""
     with tempfile.TemporaryDirectory() as folder:
-        if candidate is not None:
-            return "".join(convert(text, "Model", Path(folder), candidate, offered(precision)))
-        return "".join(convert(text, "Model", Path(folder), schedules=[PLANES]))
+        return "".join(convert(text, "Model", Path(folder), candidate, offered(precision)))
 
 
 def run(*command: str, seconds: float) -> str:
@@ -45,10 +44,16 @@ def test_the_text_is_the_one_agreed_on() -> None:
     assert written(LINEAR) == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_the_usual_candidate_does_without() -> None:
-    """Planes are another candidate, said in its header."""
-    assert "planes" not in written(LINEAR, 0)
-    assert PLANES in SCHEDULES[1:] and written(LINEAR, 1) == written(LINEAR)
+def test_another_candidate_does_without() -> None:
+    """It says so in its header, and has no planes anywhere else."""
+    other = written(LINEAR, 1)
+    assert WITHOUT_PLANES.name in other.replace("\n            ", " ")
+    assert "planes_of" not in other and 'input_precision="tf32x3"' in other
+
+
+def test_the_ways_to_write_it_that_are_measured_are_ways_to_write_it() -> None:
+    """The benchmark's variants replace parts of the text, which must be there."""
+    assert len(variants(written(LINEAR))) > 10
 
 
 def test_less_exact_is_only_what_was_asked_for_and_comes_first() -> None:
@@ -56,14 +61,14 @@ def test_less_exact_is_only_what_was_asked_for_and_comes_first() -> None:
     requests = [Request(LINEAR, "Model", precision=precision) for precision in ("fast", "exact")]
     fast, exact = ("".join(chunk.text for chunk in Builtin(None).write(request)) for request in requests)
     assert "less exact than PyTorch" in fast.replace("\n            ", " ") and "_low" not in fast
-    assert exact == written(LINEAR, 0) == written(LINEAR, 1, "fast")
+    assert exact == written(LINEAR) == written(LINEAR, 1, "fast")
     assert FAST not in offered("exact")
 
 
 def test_nothing_is_called_less_exact_that_is_not() -> None:
     """A product that is too small for planes is the usual one, by the usual name."""
     small = source("return x0 @ x1", (512, 512), (512, 512))
-    assert written(small, 0, "fast") == written(small, 0)
+    assert written(small, 0, "fast") == written(small)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def test_no_register_is_spilled_at_full_size(tmp_path: Path) -> None:
     for name, text in problems.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     for schedule, files, wanted in (
-        (("--schedule", str(SCHEDULES.index(PLANES))), [tmp_path], "6 launches, 5 different"),
+        ((), [tmp_path], "6 launches, 5 different"),
         (("--precision", "fast"), [tmp_path / "linear_gelu.py"], "3 launches, 2 different"),
     ):
         printed = run("tests.benchmarks.full_size", "--all", *schedule, *map(str, files), seconds=280)
