@@ -33,8 +33,8 @@ class Request:
     `candidate` counts from 0: a backend varies its answer by it (schedule, seed). `alone` tells that one answer is
     wanted and not the best of several: a model is then drawn from more carefully. `repeats` counts how often known
     answers came back. `feedback` holds what was found so far, newest last, in words, and `instructions` what the
-    person asks for. `seconds` is how long the writing may take. `precision` "fast" allows float32 to be as inexact as
-    TF32 is.
+    person asks for. `seconds` is how long the writing may take, and `max_tokens` how much a language model may write,
+    thinking included. `precision` "fast" allows float32 to be as inexact as TF32 is.
     """
 
     source: str
@@ -43,6 +43,7 @@ class Request:
     feedback: tuple[str, ...] = ()
     seed: int = 0
     seconds: float | None = None
+    max_tokens: int | None = None
     alone: bool = True
     repeats: int = 0
     instructions: str = ""

@@ -45,7 +45,8 @@ def sampling_for(request: Request, seconds: float | None, *, raw: bool) -> Sampl
     return Sampling(
         temperature=temperature,
         top_p=top_p,
-        max_new_tokens=MAX_NEW_TOKENS,
+        max_new_tokens=request.max_tokens or MAX_NEW_TOKENS,
+        limit="--max-tokens",
         seed=request.seed + request.candidate,
         seconds=seconds,
     )

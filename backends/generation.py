@@ -18,7 +18,7 @@ class Sampling:
     """How an answer is drawn; a temperature of 0 takes the likeliest token each time.
 
     `copies` tells that much of a single answer repeats its prompt, as a fix does: it is then drawn several tokens
-    at a time where the model agrees with a copy.
+    at a time where the model agrees with a copy. `limit` is what the person calls `max_new_tokens`.
     """
 
     temperature: float = 0.6
@@ -27,6 +27,7 @@ class Sampling:
     seed: int | None = None
     seconds: float | None = None
     copies: bool = False
+    limit: str = "max_new_tokens"
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,11 @@ class Generation:
     def _why_cut(self) -> str:
         if self._late():
             return "the time budget ended"
-        return f"it reached {self._room} tokens" if self._drawn >= self._room else ""
+        if self._drawn < self._room:
+            return ""
+        if self._room < self._sampling.max_new_tokens:
+            return f"it filled the {self._room} tokens that the model's context leaves"
+        return f"it reached {self._room} tokens ({self._sampling.limit})"
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from backends.elsewhere import messages, say
 LARGE = 1 << 30
 """Bytes of a file above which its weights are kept as bfloat16 instead of float32."""
 
-GROWTH = 4
-"""A quantised file grows at most to this many times its size."""
+BESIDE = 16 << 20
+"""Bytes that the tokenizer and the configuration may take beside the weights."""
+
+_ELSEWHERE = "serve the file with llama.cpp and use --model llama.cpp"
+_ROOM = f"make room, or {_ELSEWHERE}"
 
 
 def is_converted(file: Path) -> bool:
@@ -28,14 +32,46 @@ def is_converted(file: Path) -> bool:
 def converted(file: Path) -> Path:
     """Return the model folder for a GGUF file, converting it at the first time; raise BackendUnavailable."""
     place = _place(file)
-    if (place / "config.json").is_file():
-        return place
-    _check_disk(file, place)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=place.parent))
+    return place if (place / "config.json").is_file() else _made(file, place, _convert)
+
+
+def convert_elsewhere(file: Path) -> None:
+    """Convert in a process of its own, which Ctrl-C ends at once; raise BackendUnavailable."""
+
+    def convert(file: Path, folder: Path) -> None:
+        with closing(messages("gguf", str(file), str(folder))) as told:
+            for _ in told:
+                pass
+
+    _made(file, _place(file), convert)
+
+
+def main(file: str, folder: str) -> None:
+    """Be the process that converts."""
     try:
-        _convert(file, unfinished)
-        os.replace(unfinished, place)  # whole or not at all, also when two convert it at once
+        _convert(Path(file), Path(folder))
+    except BackendUnavailable as fault:
+        say(unavailable=[fault.message, fault.hint])
+    except Exception as fault:
+        said = " ".join(str(fault).split())[:200]
+        if "No space left" in said:  # the writer of the weights raises no OSError
+            say(unavailable=[f"the disk became full while {Path(file).name} was converted", _ROOM])
+        else:
+            message = f"{Path(file).name} cannot be converted: {type(fault).__name__}: {said}"
+            say(unavailable=[message, _ELSEWHERE])
+
+
+def _made(file: Path, place: Path, convert: Callable[[Path, Path], None]) -> Path:
+    """Fill a folder beside the place and move it there: whole or not at all, also when two convert it at once."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=place.parent))
+    except OSError as fault:
+        message = f"what {file.name} is converted to cannot be kept in {place.parent}: {fault.strerror}"
+        raise BackendUnavailable(message, "set XDG_CACHE_HOME to a folder that can be written") from fault
+    try:
+        convert(file, unfinished)
+        os.replace(unfinished, place)
     except OSError:
         if not (place / "config.json").is_file():
             raise
@@ -44,34 +80,32 @@ def converted(file: Path) -> Path:
     return place
 
 
-def convert_elsewhere(file: Path) -> None:
-    """Convert in a process of its own, which Ctrl-C ends at once; raise BackendUnavailable."""
-    with closing(messages("gguf", str(file))) as told:
-        for _ in told:
-            pass
-
-
-def main(file: str) -> None:
-    """Be the process that converts."""
-    try:
-        converted(Path(file))
-    except BackendUnavailable as fault:
-        say(unavailable=[fault.message, fault.hint])
-    except Exception as fault:
-        message = f"{Path(file).name} cannot be converted: {type(fault).__name__}: {' '.join(str(fault).split())[:200]}"
-        say(unavailable=[message, "is it a whole GGUF file?"])
-
-
-def _convert(file: Path, folder: Path) -> None:
+def _check_packages() -> None:
     import importlib.util
-
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     for package in ("gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:
             raise BackendUnavailable(f"GGUF files need the package {package}", "pip install 'kernelllm[gguf]'")
-    dtype = torch.bfloat16 if file.stat().st_size > LARGE else torch.float32
+
+
+def _numbers(file: Path) -> int:
+    """Count the numbers in a file; raise BackendUnavailable where it is none, or ends early."""
+    from gguf import GGUFReader
+
+    try:
+        return sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
+    except (ValueError, IndexError, OSError) as fault:
+        said = " ".join(str(fault).split())[:200]
+        message = f"{file.name} is no GGUF file, or a part of one: {said}"
+        raise BackendUnavailable(message, "copy or fetch it once more") from fault
+
+
+def _convert(file: Path, folder: Path) -> None:
+    _check_packages()
+    dtype, itemsize = ("bfloat16", 2) if file.stat().st_size > LARGE else ("float32", 4)
+    _check_disk(file, folder, _numbers(file) * itemsize + BESIDE)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
     model: Any = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, local_files_only=True, dtype=dtype
@@ -84,14 +118,12 @@ def _convert(file: Path, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def _check_disk(file: Path, place: Path) -> None:
-    need, existing = file.stat().st_size * GROWTH, place.parent
-    while not existing.exists():
-        existing = existing.parent
-    free = shutil.disk_usage(existing).free
+def _check_disk(file: Path, folder: Path, need: int) -> None:
+    free = shutil.disk_usage(folder).free
     if need > free:
-        message = f"converting {file.name} may need {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free in {existing}"
-        raise BackendUnavailable(message, "make room, or serve the file with llama.cpp and use --model llama.cpp")
+        place = folder.parent
+        message = f"{file.name} takes {need / 1e9:.1f} GB when converted, and {free / 1e9:.1f} GB are free in {place}"
+        raise BackendUnavailable(message, _ROOM)
 
 
 def _place(file: Path) -> Path:

@@ -94,7 +94,7 @@ class Local:
             yield f"converting {file.name}, once"
             convert_elsewhere(file)
         yield f"loading {name}"
-        find(name)  # a model that is not here is told before a process is started for it
+        _check(name)  # a model that is not here is told before a process is started for it
 
     def ask(self, requests: list[Request]) -> Child:
         """Give the child a batch, starting it at the first; one that does not stop is ended and started anew."""
@@ -129,9 +129,13 @@ class Local:
 def is_here(name: str) -> bool:
     """Tell whether a model is on this machine, whole."""
     try:
-        folder, file = find(name)
-        if not file:
-            check_whole(folder, name)
+        _check(name)
     except BackendUnavailable:
         return False
     return True
+
+
+def _check(name: str) -> None:
+    folder, file = find(name)
+    if not file:
+        check_whole(folder, name)

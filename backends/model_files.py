@@ -12,12 +12,21 @@ from backends.gguf import converted
 from backends.model_name import ModelName
 from backends.safetensors import elements, is_whole
 
+_SETTINGS = (
+    "config.json", "generation_config.json", "model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json",
+    "special_tokens_map.json", "added_tokens.json", "vocab.json",
+)  # fmt: skip
+"""What transformers reads beside the weights."""
+
+_VOCABULARIES = ("tokenizer.json", "*.model", "vocab*", "*.tiktoken", "tekken.json")
+"""The file, or one of the files, that every tokenizer has."""
+
 
 def how_to_get(name: str) -> str:
     """Say how a model that is not here, or not whole, can be had."""
     if Path(name).expanduser().exists():
         return "copy or fetch its files once more"
-    return f"`kernelllm --model {name} --download` fetches it; or give --model a folder that holds a model"
+    return f"--download fetches it, at the prompt /download {name}; or give --model a folder that holds a model"
 
 
 def find(name: str) -> tuple[Path, str | None]:
@@ -89,6 +98,9 @@ def load(wanted: ModelName, folder: Path, file: str | None, device: str) -> tupl
 
 def check_whole(folder: Path, name: str) -> None:
     """Refuse a model of which files are missing or cut off: a download that did not end."""
+    cut = [file for file in _SETTINGS if (folder / file).is_file() and not _is_json(folder / file)]
+    if cut:
+        raise BackendUnavailable(f"{name} is only partly here: {cut[0]} is cut off, or no JSON", how_to_get(name))
     index = folder / "model.safetensors.index.json"
     files = [file.name for file in folder.glob("*.safetensors")]
     if index.is_file():
@@ -100,6 +112,16 @@ def check_whole(folder: Path, name: str) -> None:
         raise BackendUnavailable(f"{name} is only partly here: {what}", how_to_get(name))
     if not files and not list(folder.glob("*.bin")):
         raise BackendUnavailable(f"{name} has no weights here", how_to_get(name))
+    if not any(list(folder.glob(pattern)) for pattern in _VOCABULARIES):
+        raise BackendUnavailable(f"{name} has no tokenizer here", how_to_get(name))
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _quantised(bits: int, dtype: Any) -> Any:

@@ -131,7 +131,7 @@ class Server:
             "stream": True,
             **sampled(*heat(request, raw=self._raw)),
             "seed": request.seed + request.candidate,
-            "max_tokens": RAW_TOKENS if self._raw else MAX_TOKENS,
+            "max_tokens": request.max_tokens or (RAW_TOKENS if self._raw else MAX_TOKENS),
         }
 
     def _only_model(self) -> str:

@@ -14,9 +14,11 @@ from backends.transport import reason
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """DeepSeek, SGLang and llama.cpp use the first, vLLM, Ollama and OpenRouter the second."""
 
+_LIMIT = "it reached its token limit (--max-tokens)"
+
 _CUT = {
-    "length": "it reached the server's token limit",
-    "max_tokens": "it reached the server's token limit",
+    "length": _LIMIT,
+    "max_tokens": _LIMIT,
     "content_filter": "the server's content filter ended it",
     "error": "the server ended it with an error",
 }

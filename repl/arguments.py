@@ -18,7 +18,7 @@ BACKENDS = (
 
 _TAKES_A_VALUE = {
     "--backend", "--model", "-k", "--budget", "--seed", "--device", "--baseline", "--theme", "--output", "--jobs",
-    "--ask", "--record", "--precision", "--sanitize",
+    "--ask", "--record", "--precision", "--sanitize", "--max-tokens",
 }  # fmt: skip
 
 _EPILOG = """\
@@ -72,6 +72,7 @@ def parse(arguments: list[str]) -> Settings:
         options=Options(
             candidates=chosen.k,
             budget=chosen.budget,
+            max_tokens=chosen.max_tokens,
             seed=chosen.seed,
             device=chosen.device,
             speed=not chosen.no_speed,
@@ -155,6 +156,7 @@ def _common(usage: str, epilog: str = "") -> _Parser:
     add("--model", metavar="M", help="a model's path or name, a server's address or name (ollama), a recorded answer")
     add("-k", type=_count, default=1, metavar="N", help="draw N candidates and keep the best verified one")
     add("--budget", type=_seconds, metavar="TIME", help="ask again with what failed until TIME ends: 90s, 10m, 1h")
+    add("--max-tokens", type=_count, metavar="N", help="what one answer of a model may take, thinking included")
     add("--ask", metavar="TEXT", help="what the language model should do, in your words")
     add("--seed", type=int, metavar="N", help="makes drawing and judging repeatable")
     add("--record", metavar="FILE", help="keep what the backend is asked and answers, to be replayed")

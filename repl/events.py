@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How a problem is converted and judged. `budget` is in seconds; with it, what failed is asked again."""
+    """How a problem is converted and judged. `budget` is in seconds; with it, what failed is asked again.
+
+    `max_tokens` is what one answer of a language model may take; None leaves it to the backend.
+    """
 
     candidates: int = 1
     budget: float | None = None
+    max_tokens: int | None = None
     seed: int | None = None
     device: str = "auto"
     speed: bool = True

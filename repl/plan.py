@@ -94,6 +94,7 @@ class Plan:
             feedback=told,
             seed=self.options.seed or 0,
             seconds=left,
+            max_tokens=self.options.max_tokens,
             alone=kind != "candidate" or (self.options.candidates == 1 and not self.asked),
             repeats=self.repeats,
             instructions=self.options.instructions,

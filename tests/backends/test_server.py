@@ -110,7 +110,7 @@ def test_kernelllm_is_asked_for_a_raw_completion(fake: Fake) -> None:
     assert fake.asked[1]["path"] == "/v1/completions"
 
 
-@pytest.mark.parametrize(("end", "why"), [("length", "token limit"), (None, "ended"), ("content_filter", "filter")])
+@pytest.mark.parametrize(("end", "why"), [("length", "--max-tokens"), (None, "ended"), ("content_filter", "filter")])
 def test_a_cut_answer_is_told(fake: Fake, end: str | None, why: str) -> None:
     """A limit, a filter, or a connection that ends in the middle, is said after what arrived."""
     fake.replies = [Reply(spoken("```python\nimport torch\ncl", end=end, done=False))]
@@ -169,6 +169,12 @@ def test_a_refused_parameter_is_left_out(fake: Fake, refused: str) -> None:
     for _ in range(2):
         assert Chunk("final", KERNEL) in list(server.write(REQUEST))
     assert [refused in request for request in fake.asked] == [True, False, False]
+
+
+def test_the_persons_token_limit_is_asked_for(fake: Fake) -> None:
+    """A paid server writes no more than it may."""
+    asked(fake, Request("SOURCE", "Model", max_tokens=300))
+    assert fake.asked[0]["max_tokens"] == 300
 
 
 def test_the_token_limit_is_negotiated(fake: Fake) -> None:

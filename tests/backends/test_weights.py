@@ -54,7 +54,7 @@ def test_the_answer_is_whole(weights: Weights) -> None:
 def test_a_limit_is_told(weights: Weights) -> None:
     """An answer that reaches the limit says so instead of ending silently."""
     text, cut = drawn(weights, PROMPT, Sampling(temperature=0, max_new_tokens=10))
-    assert text == ANSWER[:10] and cut == "it reached 10 tokens"
+    assert text == ANSWER[:10] and cut == "it reached 10 tokens (max_new_tokens)"
 
 
 def test_same_seed_same_text(weights: Weights) -> None:
@@ -165,13 +165,13 @@ def test_all_candidates_come_from_one_batch(taught: Path, monkeypatch: pytest.Mo
     batches: list[int] = []
     rows = Weights.rows
     monkeypatch.setattr(Weights, "rows", lambda self, p, s: batches.append(len(p)) or rows(self, p, s))
-    monkeypatch.setattr("backends.answers.MAX_NEW_TOKENS", 40)
     local = Local(str(taught), "cpu")
-    runs = [answered(local.draw(4), 4, "OTHER", seed=seed, alone=False) for seed in (1, 1, 2)]
+    runs = [answered(local.draw(4), 4, "OTHER", seed=seed, alone=False, max_tokens=40) for seed in (1, 1, 2)]
     assert batches == [4, 4, 4]
     said = [[c for n in range(4) for c in run[n] if c.kind != "status"] for run in runs]
     assert said[0] == said[1] != said[2]
     assert len({str(chunks) for chunks in runs[1].values()}) == 4
+    assert Chunk("cut", "it reached 40 tokens (--max-tokens)") in said[0]
 
 
 def test_sampling_of_one_and_of_several() -> None:
@@ -308,6 +308,27 @@ def test_a_half_downloaded_model(tmp_path: Path) -> None:
     (folder / parts["layer1"]).write_bytes(whole)
     with pytest.raises(BackendUnavailable, match="1 of 2 weight files are missing"):
         Weights(str(folder), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("tokenizer.json", None, "has no tokenizer here"),
+        ("tokenizer.json", "", r"partly here: tokenizer\.json is cut off"),
+        ("config.json", '{"model_type": "lla', r"partly here: config\.json is cut off"),
+        ("model.safetensors.index.json", "{", "partly here: model.safetensors.index.json is cut off"),
+    ],
+)
+def test_a_model_folder_that_is_not_whole(tmp_path: Path, file: str, content: str | None, said: str) -> None:
+    """It is told which file, before a process is started for the model."""
+    folder = tiny.build(tmp_path)
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(content)
+    with pytest.raises(BackendUnavailable, match=said) as fault:
+        list(Local(str(folder), "cpu", spawn=lambda _: pytest.fail("a process was started")).write(Request("s", "M")))
+    assert "\n" not in fault.value.message and fault.value.hint == "copy or fetch its files once more"
 
 
 def test_more_than_fits_is_refused_before_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ from repl.arguments import UsageError, parse
 def test_all_common_options() -> None:
     """Each way to run takes every common option, before or after its words."""
     words = "--backend local --model m -k 4 --budget 10m --seed 7 --device cpu --json --plain --in-process --no-speed"
+    words += " --max-tokens 300"
     for command in (["f.py"], ["verify", "p.py", "k.py"], ["bench", "d"]):
         for line in (words.split() + command, command + words.split()):
             settings = parse(line)
             assert settings.backend == "local" and settings.model == "m" and settings.json and settings.plain
             options = settings.options
             assert (options.candidates, options.budget, options.seed, options.device) == (4, 600.0, 7, "cpu")
-            assert options.in_process and not options.speed
+            assert options.in_process and not options.speed and options.max_tokens == 300
 
 
 def test_ways_to_run() -> None:

