@@ -39,9 +39,9 @@ class Body:
 
     def _mask_along(self, axes: tuple[Axis, ...]) -> str:
         """Name the mask for an operand that has these axes."""
-        outer, along = set(self.frame.line), set(axes)
-        line = set(self.layout.inner) or outer
-        rest = set(self.layout.axes) - line - (outer if self.layout.inner else set())
+        joint, along = set(self.frame.line), set(axes)
+        line = set(self.layout.inner) - joint or joint
+        rest = set(self.layout.axes) - line - joint
         parts = [part for part, members in (("line", line), ("reduced", rest)) if along & members]
         named = {self.frame.mask_of[part] for part in parts} - {""}
         if len(named) > 1:

@@ -165,7 +165,14 @@ def _with_masks(body: Body, lines: list[str]) -> list[str]:
             moving.add(line.split(" = ")[0])
         else:
             outside.append(line)
-    placed = [*body.frame.setup, *outside, ""]
+    read = words("\n".join([*lines, *outside, *inside, *body.frame.step]))
+    setup: list[str] = []
+    for line in reversed(body.frame.setup):  # a coordinate that nothing reads is none
+        name, _, text = line.partition(" = ")
+        if name in read:
+            setup.insert(0, line)
+            read |= words(text)
+    placed = [*setup, *outside, ""]
     for line in lines:
         placed += inside if line.strip() == MASKS else [line]
     return placed
@@ -180,8 +187,10 @@ def _sizes(frame: Frame) -> list[str]:
 
 def _launcher(plan: Plan, name: str, sizes: list[str], scalars: list[str]) -> str:
     frame, names = plan.frame, plan.signature
-    limit = frame.limit or ("", "")
-    needed = {*sizes, *words(" ".join([frame.grid, *frame.blocks, *limit]))}
+    needed = {
+        *sizes,
+        *words(" ".join([frame.grid, *frame.blocks, *(text for limit in frame.limits for text in limit)])),
+    }
     groups = [
         [*names.pointers, *sizes, *scalars],
         [f"{constant}={value}" for constant, value in frame.constexprs.items()]
@@ -190,12 +199,17 @@ def _launcher(plan: Plan, name: str, sizes: list[str], scalars: list[str]) -> st
     ]
     lines = [
         *preparations(plan, needed),
-        *([f"if {limit[0]}:", f'{TAB}raise ValueError(f"{limit[1]}")'] if frame.limit else []),
+        *(line for limit in frame.limits for line in _refused(*limit)),
         *frame.blocks,
         *launch(f"{name}_kernel", frame.grid, groups),
         *([f"return {', '.join(names.returned.values())}"] if names.returned else []),
     ]
     return function(name, names.parameters, quoted(launches(plan)), lines)
+
+
+def _refused(condition: str, message: str) -> tuple[str, str]:
+    """Write the lines that refuse sizes; a message with a size in it is filled in."""
+    return f"if {condition}:", f'{TAB}raise ValueError({"f" if "{" in message else ""}"{message}")'
 
 
 def launches(plan: Plan) -> str:

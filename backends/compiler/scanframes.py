@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from backends.compiler.axes import Layout, coordinates, product
-from backends.compiler.frame import Frame
-from backends.compiler.frames import LINES, ONE_LINE, SHORT, extent, joint_line, power_of_2, short_rows
+from backends.compiler.frame import Frame, extent, joint_line, joint_lines, power_of_2
+from backends.compiler.rowframes import rows
+
+SHORT = 1024
+"""Rows up to this length are scanned in one step, several a program."""
 
 
 def choose(layout: Layout, *, reverse: bool) -> Frame:
@@ -35,13 +38,13 @@ def _way(*, reverse: bool) -> str:
 
 def _short_rows(layout: Layout, reverse: bool) -> Frame:
     """Rows so short that several share a program, each in one step."""
-    frame = short_rows(layout)
-    lines, _ = joint_line(layout.outer, LINES)
+    frame = rows(layout)
+    lines = joint_lines(layout.outer, "BLOCK_LINES", "[:, None]")
     masks = {**frame.masks, f"{layout.place}_inside": _inside(layout, reverse=reverse)}
     return replace(
         frame,
         summary=f"several rows a program{_way(reverse=reverse)}",
-        setup=(*lines, _walked(layout, "tl.arange(0, BLOCK)[None, :]", reverse=reverse)),
+        setup=(*lines.setup, _walked(layout, "tl.arange(0, BLOCK)[None, :]", reverse=reverse)),
         masks=masks,
         axis="axis=1",
     )
@@ -50,7 +53,7 @@ def _short_rows(layout: Layout, reverse: bool) -> Frame:
 def _rows(layout: Layout, reverse: bool) -> Frame:
     """Along memory: a row a program, block after block."""
     length = layout.length
-    lines, name = joint_line(layout.outer, ONE_LINE)
+    lines, name = joint_line(layout.outer)
     return Frame(
         layout,
         f"one row a program, block after block{_way(reverse=reverse)}",
@@ -79,17 +82,17 @@ def _rows(layout: Layout, reverse: bool) -> Frame:
 def _columns(layout: Layout, reverse: bool) -> Frame:
     """Across memory: a block of neighbouring columns a program, some rows at a time."""
     length, width, place = layout.length, product(layout.inner), layout.place
-    lines, name = joint_line(layout.outer, ONE_LINE)
+    lines, name = joint_line(layout.outer)
     across = layout.inner[-1].name if len(layout.inner) == 1 else "lane_and_column"
     lane = f"{across} = (tl.program_id({1 if layout.outer else 0}) * BLOCK + tl.arange(0, BLOCK))[None, :]"
-    rows = "(start + tl.arange(0, BLOCK_ROWS)).to(tl.int64)[:, None]"
+    lanes = "(start + tl.arange(0, BLOCK_ROWS)).to(tl.int64)[:, None]"
     blocks_across = f"triton.cdiv({width}, block)"
     return Frame(
         layout,
         f"a block of columns a program, rows after rows{_way(reverse=reverse)}",
         "all columns",
         setup=(*lines, lane, *coordinates(layout.inner, across)),
-        step=(_walked(layout, rows, reverse=reverse),),
+        step=(_walked(layout, lanes, reverse=reverse),),
         masks={
             f"{across}_inside": f"{across} < {width}",
             f"{place}_inside": _inside(layout, reverse=reverse),

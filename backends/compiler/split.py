@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from backends.compiler.axes import layout, product
 from backends.compiler.body import Body
-from backends.compiler.frames import shared_rows
 from backends.compiler.group import Group
 from backends.compiler.ir import Pointwise, Reduce, Value
 from backends.compiler.kernel import KernelText, Plan, Squeezed, formula, launches, planned, preparations
 from backends.compiler.margin import function, jit, launch, quoted
 from backends.compiler.passes import MASKS, inside, loop
 from backends.compiler.reducing import accumulator_dtype, combined, finish, masked, updated
+from backends.compiler.rowframes import shared_rows
 from backends.compiler.shapes import words
 from backends.compiler.stream import accumulator
 

@@ -141,6 +141,24 @@ MORE = {
         source("return x0 / x0.mean(dim=-1, keepdim=True)", (8, 32)), (((1, 33),), ((9, 1),), ((2, 2000),))
     ),
     "column sum": Example(source("return x0.sum(dim=1)", (4, 16, 24)), (((1, 17, 1),), ((3, 200, 25),))),
+    "columns that share a program with those of other planes": Example(
+        source(
+            "y = x0 * x1 + x2\nreturn torch.softmax(y, 1) * x1, y.argmax(1), y.var(1), (y * x3).amax((1, 2))",
+            (20, 10, 3, 6),
+            (20, 1, 1, 1),
+            (10, 1, 1),
+            (3, 1),
+        ),
+        (
+            ((3, 7, 2, 40), (3, 1, 1, 1), (7, 1, 1), (2, 1)),
+            ((1, 2, 5, 3), (1, 1, 1, 1), (2, 1, 1), (5, 1)),
+            ((2, 1000, 1, 2), (2, 1, 1, 1), (1000, 1, 1), (1, 1)),
+        ),
+    ),
+    "long rows, and short ones": Example(
+        source("return torch.softmax(x0, -1) * x0.std(-1, keepdim=True), x0.argmax(-1)", (8, 3000)),
+        (((200, 5),), ((3, 9000),)),
+    ),
     "everything": Example(
         source("return ((x0 - x1) ** 2).mean()", (16, 32), (16, 32)), (((1, 1),) * 2, ((30, 33),) * 2)
     ),

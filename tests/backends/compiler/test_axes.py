@@ -91,3 +91,26 @@ def test_reduced_dimensions_that_lie_apart_are_refused_or_stepped() -> None:
     """A sum over the first and last of three has no single reduced run."""
     with pytest.raises(NoLayout):
         layout(group(read(value(4, 5, 6)) * 2.0, value(4, 5, 6), (0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "tile"),
+    [
+        ((5000, 49), (1,), "(BLOCK_LINES, BLOCK)"),
+        ((5000, 9000), (1,), "(BLOCK_LINES, BLOCK)"),
+        ((5000, 90_000), (1,), "(BLOCK,)"),
+        ((49,), (0,), "(BLOCK,)"),
+        ((5000, 49, 6), (1,), "(BLOCK_ROWS, BLOCK)"),
+        ((5000, 49, 600), (1,), "(BLOCK_ROWS, BLOCK)"),
+    ],
+)
+def test_a_program_holds_whole_rows_where_it_can(shape: tuple[int, ...], dims: tuple[int, ...], tile: str) -> None:
+    """Short or long, rows that fit are one form of kernel; what does not fit, and a single row, are walked alone."""
+    assert choose(layout(group(read(value(*shape)) * 2.0, value(*shape), dims))).tile == tile
+
+
+def test_short_columns_of_several_planes_share_a_program() -> None:
+    """Six columns of 49 rows would waste most of a program; 600 fill several."""
+    few, many = (choose(layout(group(read(x) * 2.0, x, (1,)))) for x in (value(5000, 49, 6), value(5000, 49, 600)))
+    assert few.grid == "(triton.cdiv(n_planes * n_columns, block),)"
+    assert many.grid == "(n_planes, triton.cdiv(n_columns, block))"
