@@ -25,7 +25,7 @@ from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
 from backends import NothingToConvert
-from backends.compiler import batch, decisions, recurrent, regions
+from backends.compiler import batch, contiguity, decisions, regions, whole
 from backends.compiler.construction import construct
 from backends.compiler.host import state_text
 
@@ -101,7 +101,7 @@ def capture(path: Path, entry: str, *, symbols: Symbols = "all") -> Captured:
             arguments, keywords = as_init_call(problem.get_init_inputs())
         with torch.no_grad():
             module = construct(getattr(problem, entry), arguments, keywords, mode)
-        with mode, recurrent.whole(), torch.no_grad():
+        with mode, whole.answered(), torch.no_grad():
             inputs, named = as_call(problem.get_inputs())
             before = _plain_tensors(module)
             # fills lazy modules, and fails here if the paste itself does
@@ -136,7 +136,7 @@ def _traced(
     bound = inspect.signature(module.forward).bind(*inputs, **named).arguments
     texts, leaves = _input_leaves(bound)
     try:
-        with mode, recurrent.whole(), torch.no_grad(), decisions.watched(path) as decided:
+        with mode, whole.answered(), torch.no_grad(), decisions.watched(path) as decided:
             program = _export(module, tuple(inputs), named, bound, symbols)
         with torch.no_grad():
             regions.put_in_line(program.graph_module)
@@ -212,7 +212,10 @@ def _export(
         return dict.fromkeys(dims, Dim.AUTO) or None
 
     shapes = pytree.tree_map(free, bound) if symbols != "none" else None
-    return torch.export.export(module, inputs, named, dynamic_shapes=shapes, strict=False)
+    # one result in fifty is found in the cache where sizes are symbols, and its keys take a fifth of the time
+    uncached = torch._dynamo.config.patch(fake_tensor_cache_enabled=False)
+    with uncached, contiguity.read_off():
+        return torch.export.export(module, inputs, named, dynamic_shapes=shapes, strict=False)
 
 
 def _input_leaves(bound: dict[str, Any]) -> tuple[tuple[str, ...], list[Any]]:

@@ -176,12 +176,8 @@ def carried(text: str, instead: Mapping[str, str]) -> list[str]:
     known_ones = {**CARRIED, **instead}
     found: dict[str, str] = {}
     while True:
-        known = " ".join([text, *found.values()])
-        new = {
-            name: function
-            for name, function in known_ones.items()
-            if name not in found and re.search(rf"\b{name}\b", known)
-        }
+        named = set(re.findall(r"\w+", " ".join([text, *found.values()])))
+        new = {name: function for name, function in known_ones.items() if name in named - found.keys()}
         if not new:
             return [function for name, function in known_ones.items() if name in found]
         found |= new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Union
 
@@ -208,14 +208,16 @@ def replace(x: Expr, old: Value, new: Value) -> Expr:
 def walk(x: Expr) -> list[Expr]:
     """List the nodes of a tree, parts before the expressions made of them; what is written once, once."""
     seen: set[int] = set()
+    found: list[Expr] = []
 
-    def visit(node: Expr) -> Iterator[Expr]:
+    def visit(node: Expr) -> None:
         if node.is_written_once:
             if id(node) in seen:
                 return
             seen.add(id(node))
         for part in node.parts:
-            yield from visit(part)
-        yield node
+            visit(part)
+        found.append(node)
 
-    return list(visit(x))
+    visit(x)
+    return found

@@ -189,7 +189,7 @@ def _by_rule(env: Environment, node: torch.fx.Node, arguments: Any, keywords: An
     env.builder.assigned.clear()
     result = apply(rule, env.builder, bound)
     _check_result(node, result)
-    for other, known in list(env.values.items()):
+    for other, known in list(env.values.items()) if env.builder.assigned else ():
         if isinstance(known, Value) and known in env.builder.assigned:
             env.values[other] = env.builder.assigned[known]
     if mutated is not None:

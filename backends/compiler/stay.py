@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backends import NothingToConvert
-from backends.compiler import extern, recurrent
+from backends.compiler import extern, whole
 from backends.compiler.arguments import is_state
 from backends.compiler.environment import Environment, traced
 from backends.compiler.host import LENGTHS, state_text
@@ -121,7 +121,7 @@ def _call(env: Environment, run: list[torch.fx.Node]) -> tuple[str, list[torch.f
     if len(given) == 1:
         return "{0}", given
     for node in run:
-        if op_name(node) in recurrent.KINDS:
+        if op_name(node) in whole.RECURRENT:
             x, state = node.args[:2]
             states = list(state) if isinstance(state, (list, tuple)) else [state]
             shown = "{1}" if states == [state] else f"({', '.join(f'{{{at + 1}}}' for at in range(len(states)))})"
