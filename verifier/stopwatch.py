@@ -27,7 +27,7 @@ _PROGRAMS = ("any",)  # Triton starts ptxas; what that may write is still only t
 
 
 def serve(channel: Channel) -> None:
-    """Measure eager and a kernel: two requests, the problem (made ready) and then the kernel (timed beside it)."""
+    """Measure eager and a kernel: three requests, the problem (made ready), the kernel (built), and to begin."""
     _serve(channel, compiling=False)
 
 
@@ -53,7 +53,11 @@ def _serve(channel: Channel, compiling: bool) -> None:
         channel.send({"ok": True})
         if (request := channel.receive()) is None:
             return
-        channel.send(Race(rivals, request, meter).run(request["budget"]))
+        race = Race(rivals, request, meter)
+        channel.send({"built": True})
+        if (request := channel.receive()) is None:
+            return
+        channel.send(race.run(request["budget"]))
     except torch.OutOfMemoryError:
         channel.send({"ok": False, "too_large": True})
     except Refused as refused:
@@ -93,19 +97,24 @@ class Rivals:
         self.eager = cases.construct(self.problem, request["entry"], self.init_seed, "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
         self.models: dict[str, torch.nn.Module] = {"eager": self.eager}
+        self.pool = [self._inputs(number) for number in range(POOL)]
         with turns.shared():
             self._measure_up()
         if compiling:
             self._compile(request["caches"])
 
-    def inputs(self, number: int) -> tuple[list[Any], dict[str, Any]]:
-        """Draw inputs; those with number 0 are the given ones."""
+    def fresh(self, number: int) -> tuple[list[Any], dict[str, Any]]:
+        """Copy inputs of the pool, the given ones for 0: drawing large ones again takes seconds."""
+        args, kwargs = cases.clone(self.pool[number % POOL])
+        return args, kwargs
+
+    def _inputs(self, number: int) -> tuple[list[Any], dict[str, Any]]:
         seed = self.case.seed if number == 0 else cases.derive(self.case.seed, "timed", number)
         return cases.build_inputs(self.problem, cases.Case(seed), "cuda")
 
     def _measure_up(self) -> None:
         """Keep a sample of the right result, and count what must at least be moved and computed."""
-        args, kwargs = self.inputs(0)
+        args, kwargs = self.fresh(0)
         with torch.no_grad():
             outputs = self.eager(*args, **kwargs)
             self.expected, self.sums = sample(outputs), checksums(outputs)
@@ -118,14 +127,14 @@ class Rivals:
                 "precision": str(floats[0] if floats else torch.float32).removeprefix("torch."),
             }
             del outputs, written
-            args, kwargs = self.inputs(0)
+            args, kwargs = self.fresh(0)
             self.bounds["flops"] = roofline.counted_flops(lambda: self.eager(*args, **kwargs))
 
     def _compile(self, caches: str) -> None:
         own = os.environ["TRITON_CACHE_DIR"]
         os.environ.update(TORCHINDUCTOR_CACHE_DIR=f"{caches}/inductor", TRITON_CACHE_DIR=f"{caches}/triton")
         model = compiled(self.eager)
-        args, kwargs = self.inputs(0)
+        args, kwargs = self.fresh(0)
         with torch.no_grad():
             model(*args, **kwargs)
         torch.cuda.synchronize()
@@ -140,7 +149,6 @@ class Race:
         self.rivals, self.meter = rivals, meter
         self.samples: list[list[float]] = []
         self.sums: Checksums | None = None
-        self.pool = [rivals.inputs(number) for number in range(POOL)]
         self.clock = timing.CudaClock()  # made before the candidate is loaded: it keeps the real events
         self.file = str(rivals.scratch / KERNEL_FILE)
         compiled_before.take_over(request["compiled"], rivals.scratch)
@@ -162,7 +170,7 @@ class Race:
 
         contestants = {name: caller(model) for name, model in self.rivals.models.items()}
         contestants["kernel"] = self._kernel
-        samples = timing.measure(contestants, self._fresh, budget_s=budget, clock=self.clock, check=self._look)
+        samples = timing.measure(contestants, self.rivals.fresh, budget_s=budget, clock=self.clock, check=self._look)
         return {
             "ok": True, "times": samples.times, "late": samples.late_ms, "samples": self.samples,
             "expected": self.rivals.expected, "sums": self.sums, "expected_sums": self.rivals.sums,
@@ -178,10 +186,6 @@ class Race:
         except Exception as error:
             raise refusal(error, self.file, "running the kernel") from error
 
-    def _fresh(self, number: int) -> tuple[list[Any], dict[str, Any]]:
-        args, kwargs = cases.clone(self.pool[number % POOL])
-        return args, kwargs
-
     def _look(self, name: str, inputs: Any, output: Any) -> None:
         """Keep a sample of what the kernel returned for the first inputs while it was timed."""
         if self.meter:
@@ -191,7 +195,7 @@ class Race:
             self.sums = self.sums or checksums(output)
 
     def _is_first(self, inputs: Any) -> bool:
-        pairs = zip(flatten(inputs).tensors, flatten(self.pool[0]).tensors, strict=True)
+        pairs = zip(flatten(inputs).tensors, flatten(self.rivals.pool[0]).tensors, strict=True)
         return all(torch.equal(one, other) for one, other in pairs)
 
 

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from backends import NothingToConvert
 from backends.compiler.arguments import guards, read_arguments
+from backends.compiler.bias import added_apart
 from backends.compiler.build import Builder
 from backends.compiler.capture import Captured
 from backends.compiler.compose import compose
@@ -99,7 +100,8 @@ def _lower_run(env: Environment, run: list[torch.fx.Node]) -> None:
     env.values.update(before)
     env.builder.guards = guarded
     del env.builder.pieces[counted:]
-    module_call(env, run, reason)
+    if not added_apart(env, run, reason):
+        module_call(env, run, reason)
 
 
 def _lower(env: Environment, node: torch.fx.Node) -> bool:

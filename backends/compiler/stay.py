@@ -157,12 +157,18 @@ def module_call(env: Environment, run: list[torch.fx.Node], reason: str) -> None
     shown, given = _call(env, run)
     call = leaf_call(run[0])
     assert call is not None
-    env.builder.origin = env.origin(result)
     working = (n for n in run if extern.is_work(n.target) and not writes_in_place(n.target))
-    label = op_name(next(working, result))
-    out = traced(result, label)
     text = f"{state_text(call[0])}({shown}){_part(env, result)}"
+    env.values[result] = left(env, result, op_name(next(working, result)), text, given, reason)
+
+
+def left(
+    env: Environment, result: torch.fx.Node, label: str, text: str, given: list[torch.fx.Node], reason: str
+) -> Value:
+    """Leave the call in `text` to PyTorch, {0}, {1}, ... being the tensors `given`; return what stands for `result`."""
+    env.builder.origin = env.origin(result)
+    out = traced(result, label)
     op = Extern(label, out, env.builder.origin, text, [env.values[node] for node in given], reason)
     out.op, out.dense = op, False
     env.builder.ops.append(op)
-    env.values[result] = out
+    return out

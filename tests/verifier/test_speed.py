@@ -34,10 +34,15 @@ def measured(**milliseconds: float) -> dict[str, Any]:
 
 
 class Script:
-    """A child that answers what it was told to, in this order, and keeps what it was sent."""
+    """A child that answers what it was told to, in this order, and keeps what it was sent.
+
+    Before it answers what it measured it says that the kernel is built, and is told to begin.
+    """
 
     def __init__(self, *answers: dict[str, Any] | None) -> None:
-        self.answers, self.sent, self.closed = list(answers), [], False  # type: tuple[list[Any], list[Any], bool]
+        self.answers, self.sent, self.closed = [], [], False  # type: tuple[list[Any], list[Any], bool]
+        for answer in answers:
+            self.answers += [{"built": True}, answer] if answer and "times" in answer else [answer]
         self.channel = SimpleNamespace(ended=True)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -95,7 +100,8 @@ def test_the_problem_is_sent_at_once_and_the_kernel_when_it_is_verified(tmp_path
         assert [message["source"] for message in child.sent] == ["large"]
         assert clocks.quick().detail == "2.00x faster than eager, ±1 %"
         assert list(clocks.whole()) == []
-    assert child.sent[1]["kernel"] == "the kernel" and child.sent[1]["compiled"] == "/scratch/triton"
+    assert child.sent[1]["kernel"] == "the kernel" and child.sent[1]["compiled"] == "/scratch"
+    assert list(child.sent[2]) == ["budget"]
     assert child.closed
 
 

@@ -122,9 +122,12 @@ class Clocks:
         if ready.get("too_large"):
             raise _TooLarge
         trial = self._trial
-        with turns.alone():
-            child.send({"kernel": trial.kernel, "compiled": trial.scratch, "budget": budget})
-            got = child.receive(SECONDS)
+        child.send({"kernel": trial.kernel, "compiled": trial.scratch})
+        got = child.receive(SECONDS)
+        if got is not None and got.get("built"):
+            with turns.alone():
+                child.send({"budget": budget})
+                got = child.receive(SECONDS)
         if got is None:
             ended = child.channel.ended
             how = f"ends ({child.kill()})" if ended else f"does not finish within {SECONDS:.0f} s"
