@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from verifier import ties
+
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TF32_ROUNDING = 2.0**-12  # half of it: only the operands of products are rounded, the noise is put on every step
 ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float64: 2.0**-53}
@@ -70,7 +72,7 @@ class Widened(TorchDispatchMode):
         kwargs = {k: tree_map(_wide, v) for k, v in kwargs.items()}
         if kwargs.get("dtype") in NARROW:
             kwargs["dtype"] = torch.float64
-        result = func(*args, **kwargs)
+        result = ties.stable(func, args, kwargs) if name in ties.CHOOSING else func(*args, **kwargs)
         if self.disturb_seed is not None and name not in EXACT:
             tree_map(self.disturb, result)
         return result

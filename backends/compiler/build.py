@@ -31,6 +31,7 @@ from backends.compiler.ir import (
     Extern,
     MatMul,
     Op,
+    Order,
     Origin,
     Pieces,
     Pointwise,
@@ -364,6 +365,17 @@ class Builder(Views):
         return self._add(
             Scan, label, source.shape, dtype, kind=kind, source=source, dim=dim, reverse=reverse, exclusive=exclusive
         )
+
+    def order(
+        self, labels: tuple[str, str], x: Value, *, is_descending: bool, count: int | None = None
+    ) -> tuple[Value, Value]:
+        """Sort along the last dimension; return the elements, or the first `count` of them, and their places."""
+        if through.moves(x):
+            x = self.pointwise("_laid_out", self.element(x, x.dtype), x.dtype)
+        shape = x.shape if count is None else (*x.shape[:-1], Size(count))
+        way = {"source": x, "is_descending": is_descending, "count": count}
+        values = self._add(Order, labels[0], shape, x.dtype, is_place=False, **way)
+        return values, self._add(Order, labels[1], shape, torch.int64, is_place=True, **way)
 
     def matmul(self, label: str, a: Value, b: Value, *, b_is_nk: bool, dtype: torch.dtype) -> Value:
         """Multiply the last two dimensions; leading ones broadcast."""

@@ -76,6 +76,33 @@ def log_of_sum(x, y):
     gap = tl.where(x == y, 0.0, tl.minimum(x, y) - high)
     return high + log1p_of(tl.exp(gap))
 ''',
+    "order_of": '''@triton.jit
+def order_of(x):
+    """Return integers in the order of float32 numbers: -0.0 is 0.0, and NaN the largest."""
+    bits = tl.where(x == 0.0, 0.0, x).to(tl.int32, bitcast=True)
+    # of negative numbers, the larger have the smaller bits
+    return tl.where(x != x, 0x7FFFFFFF, bits ^ ((bits >> 31) & 0x7FFFFFFF))
+''',
+    "place_and_sign": '''@triton.jit
+def place_and_sign(place, x):
+    """Return twice the place, and one more where the float32 number there is -0.0: its order is that of 0.0."""
+    return place * 2 + (x.to(tl.int32, bitcast=True) == -0x80000000).to(tl.int32)
+''',
+    "number_of": '''@triton.jit
+def number_of(key, place):
+    """Return the float32 numbers of which these are the order, the place and the sign."""
+    x = (key ^ ((key >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+    return tl.where(place % 2 == 1, -0.0, x)
+''',
+    "in_order": '''@triton.jit
+def in_order(key, place, K: tl.constexpr):
+    """Return a row's K smallest int32 keys in ascending order, with their places.
+
+    Each key is sorted with its place behind it, so that of equal ones the first comes first.
+    """
+    both = ~tl.topk(~((key.to(tl.int64) << 32) | place), K)
+    return (both >> 32).to(tl.int32), both.to(tl.int32)
+''',
     "expect_shape": '''def expect_shape(tensor, shape):
     """Refuse a tensor that a kernel would read at the wrong places."""
     found, wanted = tuple(tensor.shape), tuple(shape)

@@ -15,6 +15,7 @@ from backends.compiler.ir import (
     Extern,
     MatMul,
     Op,
+    Order,
     Pointwise,
     Reduce,
     Scan,
@@ -36,6 +37,7 @@ KINDS: dict[type[Op], str] = {
     Pointwise: "elementwise",
     Reduce: "reduction",
     Scan: "scan",
+    Order: "order",
     MatMul: "matmul",
     Convolution: "convolution",
     Attention: "attention",
@@ -71,8 +73,10 @@ def fuse(ops: list[Op], returned: list[Value]) -> list[Group]:
 def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -> Group:
     producers = {owner[root(value)] for value in op.inputs if root(value) in owner}
     latest = max(producers, key=groups.index, default=None)
-    if latest is None and isinstance(op, Reduce):
+    if latest is None and isinstance(op, (Reduce, Order)):
         latest = next((g for g in reversed(groups) if op.source in g.leaves and _joins(op, g, epoch)), None)
+    if isinstance(op, Order):
+        latest = next((g for g in groups if any(op.goes_with(other) for other in g.orders)), latest)
     if latest is None and op.elsewhere:
         latest = next((g for g in reversed(groups) if g.elsewhere & set(op.elsewhere)), None)
     if latest is not None and _joins(op, latest, epoch):
@@ -81,7 +85,7 @@ def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -
         _grow(latest, op)
         return latest
     kind = KINDS[type(op)]
-    group = Group(kind, op.source.shape if isinstance(op, Reduce) else op.out.shape, epoch)
+    group = Group(kind, op.source.shape if isinstance(op, (Reduce, Order)) else op.out.shape, epoch)
     if kind not in (*WITH_TAIL, "attention"):
         for value in op.inputs:
             _recompute(value, group, owner)
@@ -122,6 +126,12 @@ def _grow(group: Group, op: Op) -> None:
             group.kind = "split"
     if isinstance(op, Scan):
         group.kind, group.dims = "scan", (op.dim,)
+    if isinstance(op, Order):
+        group.kind, group.dims = "order", _last(group)
+
+
+def _last(group: Group) -> tuple[int, ...]:
+    return (len(group.domain) - 1,)
 
 
 def _too_few_rows(domain: Shape, dims: tuple[int, ...]) -> bool:
@@ -151,6 +161,8 @@ def _joins(op: Op, group: Group, epoch: int) -> bool:
     if isinstance(op, Scan):
         is_same = op.source.shape == group.domain and not op.exclusive
         return is_same and (group.kind == "elementwise" or _goes_along(op, group))
+    if isinstance(op, Order):
+        return op.source.shape == group.domain and _may_be_sorted(op, group)
     if group.kind == "scan":
         return op.out.shape == group.domain and not _is_exclusive(group)
     if group.kind in ("elementwise", *WITH_TAIL):
@@ -174,7 +186,14 @@ def _reduce_joins(op: Reduce, group: Group) -> bool:
         return True
     if group.kind == "split":
         return op.kind not in POSITIONS and op.dims == group.dims and op.source not in group.reduced
-    return group.kind == "reduction" and op.dims == group.dims
+    return group.kind in ("reduction", "order") and op.dims == group.dims
+
+
+def _may_be_sorted(op: Order, group: Group) -> bool:
+    """Tell whether a group's programs hold the rows that a sort takes, and sort them in no other way."""
+    if group.kind == "order":
+        return all(op.goes_with(other) for other in group.orders)
+    return group.kind == "elementwise" or (group.kind == "reduction" and group.dims == _last(group))
 
 
 def _goes_along(op: Scan, group: Group) -> bool:
@@ -204,8 +223,8 @@ def _absorb(into: Group, others: list[Group], groups: list[Group], owner: dict[V
         if any(root(value) in made for value in into.elsewhere):
             continue
         into.ops[:0] = other.ops
-        if other.kind in ("reduction", "scan"):
-            into.kind, into.dims = other.kind, other.dims
+        if other.kind in ("reduction", "scan", "order"):
+            into.kind, into.dims = "order" if into.kind == "order" else other.kind, other.dims
         groups.remove(other)
         for op in other.ops:
             if owner.get(op.out) is other:
@@ -218,10 +237,11 @@ def _compatible(into: Group, other: Group) -> bool:
     if other.kind == "elementwise":
         if into.kind == "split" and other.elsewhere:
             return False
-        return into.kind in ("elementwise", "reduction", "split", "scan")
+        return into.kind in ("elementwise", "reduction", "split", "scan", "order")
     if other.kind == "scan":
         goes_along = into.kind == "scan" and all(_goes_along(op, other) for op in into.scans)
         return into.kind == "elementwise" or goes_along
-    if other.kind == "reduction":
-        return into.kind == "elementwise" or (into.kind == "reduction" and into.dims == other.dims)
+    if other.kind in ("reduction", "order"):
+        kinds = ("reduction", "order") if other.kind == "reduction" else ("reduction",)
+        return into.kind == "elementwise" or (into.kind in kinds and into.dims == other.dims)
     return other.kind == "split" == into.kind and into.dims == other.dims

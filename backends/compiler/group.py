@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backends.compiler.indexed import Read, reads, refuses
-from backends.compiler.ir import ONE, Op, Pointwise, Reduce, Scan, Shape, Value
+from backends.compiler.ir import ONE, Op, Order, Pointwise, Reduce, Scan, Shape, Value
 
 
 @dataclass(eq=False)
 class Group:
     """Operations of one kernel over `domain`; `dims` are the reduced ones; `kind` is
-    "elementwise", "reduction", "split" (a two-stage reduction), "scan", "matmul", "convolution",
-    "attention" or "extern"."""
+    "elementwise", "reduction", "split" (a two-stage reduction), "scan", "order" (a sort, with reductions of its rows),
+    "matmul", "convolution", "attention" or "extern"."""
 
     kind: str
     domain: Shape
@@ -72,6 +72,11 @@ class Group:
     def scans(self) -> list[Scan]:
         """The scans, in order."""
         return [op for op in self.ops if isinstance(op, Scan)]
+
+    @property
+    def orders(self) -> list[Order]:
+        """The sorts, in order."""
+        return [op for op in self.ops if isinstance(op, Order)]
 
     @property
     def reduced(self) -> set[Value]:

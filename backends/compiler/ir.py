@@ -1,4 +1,4 @@
-"""The program between capture and kernels: tensors, and the seven kinds of operation the compiler tells apart."""
+"""The program between capture and kernels: tensors, and the eight kinds of operation the compiler tells apart."""
 
 from __future__ import annotations
 
@@ -181,6 +181,28 @@ class Scan(Op):
     @property
     def inputs(self) -> list[Value]:
         return [self.source]
+
+
+@dataclass(eq=False)
+class Order(Op):
+    """The elements of `source` along its last dimension in ascending order, or `is_descending`; or their places.
+
+    Equal ones stay as they lie, and a NaN is the largest number. With `count`, the first so many of them alone.
+    """
+
+    source: Value
+    is_descending: bool
+    is_place: bool
+    count: int | None = None
+
+    @property
+    def inputs(self) -> list[Value]:
+        return [self.source]
+
+    def goes_with(self, other: Order) -> bool:
+        """Tell whether one sort gives both."""
+        known = self.source, self.is_descending, self.count
+        return known == (other.source, other.is_descending, other.count)
 
 
 @dataclass(eq=False)

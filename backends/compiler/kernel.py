@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from backends.compiler import ordering
 from backends.compiler.address import starts
 from backends.compiler.axes import layout
 from backends.compiler.body import Body
@@ -13,7 +14,7 @@ from backends.compiler.frame import Frame
 from backends.compiler.frames import choose
 from backends.compiler.group import Group
 from backends.compiler.indexed import Fold, Read
-from backends.compiler.ir import Pointwise, Reduce, Value
+from backends.compiler.ir import Order, Pointwise, Reduce, Value
 from backends.compiler.margin import TAB, function, jit, launch, quoted
 from backends.compiler.passes import MASKS
 from backends.compiler.reducing import finish, masked
@@ -94,8 +95,12 @@ def planned(group: Group, frame: Frame, squeezed: Squeezed, more: Iterable[str] 
 
 
 def write(group: Group, squeezed: Squeezed, name: str, schedule: Schedule) -> KernelText:
-    """Write an elementwise or a reducing kernel."""
-    plan = planned(group, schedule.adapt(choose(layout(group), reads_many=_reads_many(group))), squeezed)
+    """Write a kernel that is elementwise, reduces, or sorts."""
+    if group.kind == "order":
+        frame = ordering.framed(group, schedule.adapt(choose(layout(group))))
+    else:
+        frame = schedule.adapt(choose(layout(group), reads_many=_reads_many(group)))
+    plan = planned(group, frame, squeezed, ordering.OWN_NAMES if group.kind == "order" else ())
     body = Body(group, plan.frame, plan.signature)
     return assembled(plan, body, streamed(body) if plan.frame.loop else _whole(body), name)
 
@@ -150,9 +155,14 @@ def _whole(body: Body) -> list[str]:
         if isinstance(op, Reduce):
             lines += finish(body, op, body.name(op), masked(body, op, names), body.layout.length)
             names[op.out] = body.name(op)
+        elif isinstance(op, Order):
+            lines += ordering.ordered(body, op, names)
         else:
             lines += body.steps(op, names)  # type: ignore[arg-type]
-    return [*lines, *(body.store(value, names) for value in body.group.outputs)]
+    for value in body.group.outputs:
+        is_some = isinstance(value.op, Order) and value.op.count is not None
+        lines += ordering.stored_first(body, value, names) if is_some else [body.store(value, names)]
+    return lines
 
 
 def _with_masks(body: Body, lines: list[str]) -> list[str]:

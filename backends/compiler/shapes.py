@@ -9,7 +9,7 @@ from backends.compiler.axes import Axis, Layout, presence
 from backends.compiler.expression import Expr, Index, Literal, Scalar
 from backends.compiler.group import Group
 from backends.compiler.indexed import Measure
-from backends.compiler.ir import Pointwise, Reduce, Scan, Shape, Value, root
+from backends.compiler.ir import Order, Pointwise, Reduce, Scan, Shape, Value, root
 from backends.compiler.margin import TAB, WIDTH
 from backends.compiler.signature import Signature
 
@@ -150,7 +150,7 @@ def _length_checks(group: Group, signature: Signature, known: list[str], pinned:
 def _is_given(value: Value) -> bool:
     """Tell whether a tensor comes from outside of the kernels: only such a one can have more places than before."""
     source = root(value)
-    return not isinstance(source.op, (Pointwise, Reduce, Scan)) and not (source.host or "").startswith("self.")
+    return not isinstance(source.op, (Pointwise, Reduce, Scan, Order)) and not (source.host or "").startswith("self.")
 
 
 def shape_checks(operands: dict[Value, str], domain: Shape, source: str, *, of_any_shape: bool = False) -> list[str]:
@@ -195,11 +195,14 @@ def contiguous(operands: dict[Value, str]) -> list[str]:
 def allocation(group: Group, signature: Signature, value: Value, *, is_squeezed: bool) -> str:
     """Allocate a result beside the first operand."""
     name, operands = signature.results[value], signature.operands
-    is_full = value.shape == group.domain and not is_squeezed
+    count = value.op.count if isinstance(value.op, Order) else None
+    is_full = value.shape == group.domain and not is_squeezed and count is None
     if is_full and (full := full_operand(in_place(group, operands), group.domain)):
         return f"{name} = torch.empty_like({full[1]}{_dtype(value, full[0])})"
     like, first = next(iter(operands.items()))
     shape = "shape" if is_full else _reduced_shape(group, is_squeezed)
+    if count is not None:
+        shape = f"(*shape[:-1], {count})" if len(group.domain) > 1 else f"({count},)"
     return f"{name} = {first}.new_empty({shape}{_dtype(value, like)})"
 
 

@@ -83,6 +83,7 @@ def load_all() -> dict[str, Rule]:
         matmul,
         movement,
         normalization,
+        order,
         padding,
         part,
         pool,

@@ -258,6 +258,21 @@ MORE = {
         ),
         (((6, 4), (4, 9)),),
     ),
+    "routing": Example(
+        source(
+            "weights, chosen = torch.topk(torch.softmax(x0, -1), 2, dim=-1)\n"
+            "weights = weights / weights.sum(-1, keepdim=True)\n"
+            "share = (F.one_hot(chosen, 6) * weights[..., None]).sum(1)\n"
+            "return torch.einsum('te,ted->td', share, x1), torch.gather(x1[..., 0], 1, chosen)",
+            (5, 6),
+            (5, 6, 4),
+        ),
+        (((9, 6), (9, 6, 3)), ((1, 6), (1, 6, 4))),
+    ),
+    "sorted rows": Example(
+        source("v, i = x0.sort(1)\nreturn v.cumsum(1) * 2.0, i, x0.median(-1)[0] + 1.0", (3, 7, 4)),
+        (((2, 9, 5),), ((1, 33, 3),)),
+    ),
     "parts and other orders": Example(
         source("a, b = x0.chunk(2, 1)\nreturn a.mT * b[:, ::2, -1:].mean() + x0[:, :1, -1:]", (2, 6, 4)),
         (((3, 4, 7),), ((1, 8, 3),)),

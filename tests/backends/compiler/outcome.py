@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from backends import NothingToConvert
 from backends.compiler.capture import load
 from backends.compiler.convert import convert
 from backends.compiler.schedule import EVERYTHING, Schedule
+from verifier import ties
 
 RELATIVE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 2e-5, torch.float64: 1e-12}
 """Of the value, and a share of it again of the output's mean size: sums cancel."""
@@ -32,13 +34,23 @@ class Outcome:
     detail: str = ""
 
 
+class Stable(TorchDispatchMode):
+    """Of equal numbers PyTorch takes any, a kernel the first: so does the reference."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operation."""
+        is_choosing = func._schema.name.removeprefix("aten::") in ties.CHOOSING
+        return ties.stable(func, args, kwargs or {}) if is_choosing else func(*args, **(kwargs or {}))
+
+
 def judge(text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5, schedule: Schedule = EVERYTHING) -> Outcome:
     """Convert a problem, run the kernel on the inputs, and compare; `of_scale` weighs the output's mean size."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             reference = _built(load(_written(Path(folder) / "reference.py", text)).Model)
             state = _randomised(reference)
-            expected = _run(reference, inputs)
+            with Stable():
+                expected = _run(reference, inputs)
             reference.load_state_dict(state)
             exact = _run(reference.double(), pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
         except Exception as fault:

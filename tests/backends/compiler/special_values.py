@@ -70,6 +70,14 @@ CALLS = [f"{name}(x0)" for name in NAMES] + [
     "torch.logcumsumexp(x0[1:], 0)",
     "torch.cummax(x0[1:], 0)",
     "torch.cummin(x0, 0)",
+    "torch.sort(x0, 0)",
+    "1.0 / torch.sort(x0, 0, descending=True)[0]",
+    "torch.sort(x0.bfloat16(), 0)",
+    "x0.topk(5, 0)",
+    "x0.topk(11, 0, largest=False)",
+    "x0.median(0)",
+    "x0.nanmedian(0)",
+    "x0.kthvalue(7, 0)",
 ]
 PAIRS = """torch.maximum torch.minimum torch.fmax torch.fmin torch.hypot torch.logaddexp torch.xlogy torch.div
 torch.lt torch.heaviside""".split()

@@ -13,7 +13,8 @@ SHORT = """add sub mul div clamp_min maximum where masked_fill pow softmax log_s
 argmax any nn.functional.gelu nn.functional.elu nn.functional.mse_loss nn.functional.kl_div matmul
 nn.functional.cosine_similarity nn.functional.conv1d nn.functional.conv2d
 nn.functional.conv_transpose2d bmm addmm einsum triu norm nan_to_num cat flip roll gather nn.functional.pad
-nn.functional.max_pool2d nn.functional.avg_pool2d remainder scatter_add""".split()
+nn.functional.max_pool2d nn.functional.avg_pool2d remainder scatter_add sort topk
+kthvalue median""".split()
 WHOLE = ("right", "declined", "skipped")
 
 
