@@ -9,15 +9,44 @@ from backends import Chunk
 from repl.plan import Ask
 
 
+class Draft:
+    """What was written of an answer so far: its file, what is said beside it, and what was thought before."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {"code": [], "prose": [], "reasoning": []}
+
+    @property
+    def kernel(self) -> str:
+        """The file, as far as it is known."""
+        return "".join(self._texts["code"])
+
+    @property
+    def prose(self) -> str:
+        """What is said beside the file, or instead of one."""
+        return "".join(self._texts["prose"])
+
+    @property
+    def reasoning(self) -> str:
+        """What was thought before."""
+        return "".join(self._texts["reasoning"])
+
+    def take(self, kind: str, text: str) -> None:
+        """Add a piece; `final` replaces the file, `again` voids all."""
+        if kind == "final":
+            self._texts["code"] = [text]
+        elif kind == "again":
+            self._texts = {name: [] for name in self._texts}
+        elif kind in self._texts:
+            self._texts[kind].append(text)
+
+
 @dataclass
 class Answer:
-    """One answer as it is written."""
+    """One answer as it is written, and what is known of it."""
 
     ask: Ask
     began: float
-    pieces: list[str] = field(default_factory=list)
-    prose: list[str] = field(default_factory=list)
-    whole: bool = False
+    draft: Draft = field(default_factory=Draft)
     cut: str = ""
     repaired: tuple[str, ...] = ()
 
@@ -29,28 +58,21 @@ class Answer:
     @property
     def kernel(self) -> str:
         """The file, as far as it is known."""
-        return "".join(self.pieces)
+        return self.draft.kernel
 
     @property
     def fault(self) -> str:
         """What is wrong with an answer that holds no kernel, in words: that it was cut, or what it holds instead."""
-        words = len("".join(self.prose).split())
+        words = len(self.draft.prose.split())
         holds = f"{words} words and no code" if words else "no code"
         if not self.cut:
             return f"the answer holds {holds}"
         return f"the answer was cut off: {self.cut}" + ("" if self.kernel.strip() else f"; it held {holds}")
 
     def take(self, chunk: Chunk) -> None:
-        """Add a chunk; `final` replaces what was streamed, `again` voids it."""
-        if chunk.kind == "final":
-            self.pieces, self.whole = [chunk.text], True
-        elif chunk.kind == "again":
-            self.pieces, self.prose = [], []
-        elif chunk.kind == "code":
-            self.pieces.append(chunk.text)
-        elif chunk.kind == "prose":
-            self.prose.append(chunk.text)
-        elif chunk.kind == "cut":
+        """Take note of a chunk."""
+        self.draft.take(chunk.kind, chunk.text)
+        if chunk.kind == "cut":
             self.cut = chunk.text
         elif chunk.kind == "repaired":
             self.repaired += (chunk.text,)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from repl import commands
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from backends import Backend
+    from repl.answer import Draft
     from verifier.desk import Verifier
 
 
@@ -205,30 +207,26 @@ class Desk:
         with Watch(self.console, label, self.theme, budget=budget) as watch:
             try:
                 if follow(watch, lambda: start(problem, self._judge()), self._interrupts):
-                    kept = "; what was written so far is kept" if watch.kernel else ""
+                    kept = "; what was written so far is kept" if watch.drafts or watch.candidates else ""
                     error = Trouble("interrupted", f"stopped{kept}")
             except Exception as fault:
                 self.trace = traceback.format_exc()
                 error = trouble_of(fault) or _unexpected(fault)
             except SystemExit:  # SIGTERM, or the terminal was closed
-                if watch.kernel:
-                    self.session.kernel(watch.kernel)
+                self._keep(Turn(problem, watch.candidates), watch.drafts)
                 raise
             turn = watch.turn or Turn(problem, watch.candidates, error)
             watch.conclude(turn)
-        self.reasoning = watch.reasoning or self.reasoning
-        self._finish(turn, watch.kernel)
+        self._finish(turn, watch.drafts)
 
-    def _finish(self, turn: Turn, partial: str = "") -> None:
+    def _finish(self, turn: Turn, drafts: Mapping[int, Draft] = MappingProxyType({})) -> None:
         from repl import report
 
         best = turn.best
-        kernel = best.kernel if best else partial
+        kernel = self._keep(turn, drafts)
         stays = bool(self.kernel and not kernel)  # nothing was written: the last kernel is still the one to speak of
         if not stays:
             self.turn, self.kernel = turn, kernel
-        if kernel:
-            self.session.kernel(kernel)
         self.session.verdict(turn.to_dict())
         self.say("")
         if best:
@@ -241,6 +239,23 @@ class Desk:
         if stays:
             self.say("  the last kernel stays", "dim")
         self.say("")
+
+    def _keep(self, turn: Turn, drafts: Mapping[int, Draft]) -> str:
+        """Keep all that was written in the turn; return its kernel: the best one's, or the longest unfinished one."""
+        written = [(c.number, c.kernel, c.prose, c.reasoning) for c in turn.candidates]
+        written += [(number, draft.kernel, draft.prose, draft.reasoning) for number, draft in drafts.items()]
+        first = turn.best.number if turn.best else max(drafts, key=lambda n: len(drafts[n].kernel), default=0)
+        shown = ""
+        for number, kernel, prose, reasoning in written:
+            if number == first and kernel.strip():
+                shown = kernel
+                self.session.kernel(kernel)
+            else:
+                self.session.aside(number, kernel, prose)
+            if number == first and reasoning.strip():
+                self.reasoning = reasoning
+                self.session.reasoning(reasoning)
+        return shown
 
     def _writer(self) -> Backend:
         if self._backend is None:

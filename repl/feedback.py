@@ -15,6 +15,11 @@ REMEMBERED = 8
 """Earlier attempts that are still mentioned, one line each: enough not to repeat them, little enough to be read."""
 
 TRACE_LIMIT = 1500
+SAID_LIMIT = 300
+
+_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (\S+)')
+_BETWEEN = ("Traceback ", "The above exception", "During handling")
+
 AROUND = 3
 """Lines of the kernel that are quoted before and after the one a message names."""
 
@@ -32,7 +37,8 @@ def feedback_of(candidates: Sequence[Candidate], about: Candidate | None = None)
     best = Turn(candidates=tuple(candidates)).best
     if best and best is not about and best.verdict.passed:
         told.append(f"The best correct file so far ({_line(best.verdict)}):\n{_fenced(best.kernel)}")
-    return (*told, f"{_findings(about)}\nThe file this is about:\n{_fenced(about.kernel)}")
+    file = f"\nThe file this is about:\n{_fenced(about.kernel)}" if about.kernel.strip() else ""
+    return (*told, _findings(about) + file)
 
 
 def _findings(candidate: Candidate) -> str:
@@ -41,14 +47,40 @@ def _findings(candidate: Candidate) -> str:
         left = f" Still left to PyTorch: {', '.join(verdict.in_pytorch)}." if verdict.in_pytorch else ""
         return f"This file is correct ({_line(verdict)}).{left} {_lever(verdict)}"
     lines = [f"The answer failed: {_line(verdict)}"]
-    lines += [f"- {check.name}: {check.detail}" for check in verdict.checks if check.outcome == "fail" and check.detail]
+    if verdict.code == "no_code":
+        return "\n".join([*lines, *_said_instead(candidate.prose)])
+    failed = [check for check in verdict.checks if check.outcome == "fail"]
+    lines += [f"- {check.name}: {check.detail}" for check in failed if check.detail not in verdict.message]
+    lines += [f"- inputs made smaller for the test: {check.detail}" for check in verdict.checks if check.name == "size"]
     passed = [check.name for check in verdict.checks if check.outcome == "pass"]
     if passed:
         lines.append(f"- passed before that: {', '.join(passed)}")
     lines += _quoted(candidate.kernel, verdict)
-    if verdict.trace:
-        lines.append(verdict.trace[-TRACE_LIMIT:])  # the end of a traceback names the cause
-    return "\n".join(lines)
+    return "\n".join([*lines, *_traced(verdict.trace)])
+
+
+def _said_instead(prose: str) -> list[str]:
+    """Repeat the beginning of an answer without code, and say what is wanted."""
+    words = " ".join(prose.split())
+    said = [f"- it began: {words[:SAID_LIMIT]}{'…' * (len(words) > SAID_LIMIT)}"] if words else []
+    return [*said, "- answer with the one code block at once, and with nothing around it"]
+
+
+def _traced(trace: str) -> list[str]:
+    """Return a traceback's frames in the kernel's own file, and its errors: no other file is the model's to mend."""
+    kept: list[str] = []
+    ours = begun = "\n  File " not in f"\n{trace}"  # the beginning of a long one is cut off, anywhere
+    for line in trace.splitlines():
+        if frame := _FRAME.match(line):
+            begun, ours = True, frame[1].endswith("kernel.py")
+            kept += [f"in {frame[3]}, line {frame[2]}:"] if ours else []
+        elif begun and not line.startswith("    "):
+            ours = True
+            kept += [line] if line.strip() and not line.startswith(_BETWEEN) else []
+        elif ours:
+            kept.append(line)
+    text = "\n".join(kept)[-TRACE_LIMIT:]  # its end names the cause
+    return [text] if text else []
 
 
 def _lever(verdict: Verdict) -> str:

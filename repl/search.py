@@ -184,8 +184,9 @@ class Search:
         return None if self.options.budget is None else self.options.budget - (time.monotonic() - self._began)
 
     def _candidate(self, answer: Answer, verdict: Verdict) -> Candidate:
-        ask = answer.ask
+        ask, draft = answer.ask, answer.draft
         seconds = time.monotonic() - self._began
         return Candidate(
-            self._backend.name, ask.origin, answer.kernel, verdict, ask.number, ask.parent, answer.repaired, seconds
-        )
+            self._backend.name, ask.origin, draft.kernel, verdict, ask.number, ask.parent, answer.repaired, seconds,
+            draft.prose, draft.reasoning,
+        )  # fmt: skip

@@ -57,6 +57,17 @@ class Session:
         """Keep the kernel of the turn, also a partial one."""
         return self._write("kernel.py", source)
 
+    def aside(self, number: int, kernel: str, prose: str) -> None:
+        """Keep what a candidate came to that is not the kernel of the turn: its file, or what it says instead."""
+        if kernel.strip():
+            self._write(f"candidate-{number}.py", kernel)
+        elif prose.strip():
+            self._write(f"candidate-{number}.md", prose)
+
+    def reasoning(self, text: str) -> None:
+        """Keep what the model thought."""
+        self._write("reasoning.md", text)
+
     def verdict(self, data: dict[str, Any]) -> None:
         """Keep what the turn came to."""
         self._write("verdict.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")

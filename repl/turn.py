@@ -54,7 +54,8 @@ class Candidate:
     """One kernel that was written, where it came from, and what the verifier said.
 
     `parent` is the number of the candidate that it fixes or speeds up, `repaired` what was mended in the model's
-    text, and `seconds` when, counted from the start of the turn, the verdict stood.
+    text, and `seconds` when, counted from the start of the turn, the verdict stood. `prose` and `reasoning` are what a
+    model said beside the kernel and thought before it.
     """
 
     backend: str
@@ -65,6 +66,8 @@ class Candidate:
     parent: int | None = None
     repaired: tuple[str, ...] = ()
     seconds: float = 0.0
+    prose: str = ""
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from repl.answer import Draft
 from repl.events import CandidateDone, CheckDone, Dropped, Event, Finished, Started, VerdictDone, Wrote
 from repl.foreign import one_line
 from repl.rows import MARKS, Rows, table
@@ -34,10 +35,8 @@ class Watch:
         self._single = True
         self._rows = Rows()
         self._thoughts = Thoughts()
-        self.kernel = ""
-        """The code of the candidate being written or judged, whole or not."""
-        self.reasoning = ""
-        """What the model thought before the answer that is shown."""
+        self.drafts: dict[int, Draft] = {}
+        """What was written of each candidate that is not judged yet."""
         self.candidates: tuple[Candidate, ...] = ()
         """The candidates that were judged so far."""
         self.turn: Turn | None = None
@@ -55,8 +54,11 @@ class Watch:
         """Show what happened."""
         if isinstance(event, Started):
             self._single = self._single and event.planned == 1
+        if isinstance(event, Wrote | CandidateDone):
+            self._note(event)
         if isinstance(event, VerdictDone):
             self.candidates += (event.candidate,)
+            self.drafts.pop(event.number, None)
         if isinstance(event, Finished):
             self.turn = event.turn
         self._rows.event(event)
@@ -71,15 +73,12 @@ class Watch:
                 self._label = backend
                 self._stream.status(backend, restart=True)
             case Wrote("reasoning", text):
-                self.reasoning += text
                 self._stream.aside(self._thoughts.add(text))
             case Wrote("again"):
                 self._fold()
                 self._stream.end_file()
-                self.kernel = ""
             case Wrote("code", text):
                 self._fold()
-                self.kernel += text
                 self._stream.status(self._label)
                 self._stream.write(text)
             case Wrote("prose", text):
@@ -94,10 +93,9 @@ class Watch:
                 self._stream.say(f"the answer was cut off: {one_line(text)}", style="yellow")
             case Wrote(_, text):
                 self._stream.status(one_line(text))
-            case CandidateDone(_, kernel):
+            case CandidateDone():
                 self._fold()
                 self._stream.end_file()
-                self.kernel = kernel
                 self._stream.status("verifying", restart=True)
             case CheckDone(check):
                 self._stream.status(f"verifying · {one_line(check.name)} {MARKS[check.outcome]}")
@@ -108,8 +106,6 @@ class Watch:
         match event:
             case Started(backend):
                 self._stream.status(backend)
-            case CandidateDone(_, kernel):
-                self.kernel = kernel
             case VerdictDone(number) | Dropped(number) if not self._stream.live:
                 self._stream.say(self._rows.told(number), style="dim")
             case _:
@@ -128,6 +124,13 @@ class Watch:
             self._stream.say("")
         for text, style in table(turn, min(self._console.width, 100)):
             self._stream.say(text, style=style)
+
+    def _note(self, event: Wrote | CandidateDone) -> None:
+        draft = self.drafts.setdefault(event.number, Draft())
+        if isinstance(event, CandidateDone):
+            draft.take("final", event.kernel)
+        else:
+            draft.take(event.kind, event.text)
 
     def _fold(self) -> None:
         """Leave one row of what the model thought."""

@@ -87,9 +87,11 @@ def refusal(error: BaseException, file: str, doing: str) -> Refused:
     line = kernel_line(error, file)
     where = f", line {line}" if line else ""
     trace = "".join(traceback.format_exception(error, limit=-12))[-TRACE_LIMIT:]
-    return Refused(
-        code, clean(f"{doing}{where}: {text}"), line, "\n".join(clean(row, 400) for row in trace.splitlines())
-    )
+    return Refused(code, clean(f"{doing}{where}: {text}"), line, "\n".join(map(_cleaned_row, trace.splitlines())))
+
+
+def _cleaned_row(row: str) -> str:
+    return row[: len(row) - len(row.lstrip())] + clean(row, 400)
 
 
 def _code(error: BaseException) -> tuple[str, str]:

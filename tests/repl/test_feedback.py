@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from repl.feedback import REMEMBERED, TRACE_LIMIT, feedback_of
 from repl.turn import Candidate
 from verifier.verdict import Check, Timing, Verdict
@@ -30,6 +32,72 @@ def test_a_failure_is_told_with_its_line_and_the_file() -> None:
     assert "passed before that: parses" in told and "the cause" in told and len(told) < TRACE_LIMIT + 1000
     assert ">    6     y = tl.nonsense(x_ptr)" in told and "     3 " in told and "     8 " not in told
     assert told.rstrip().endswith("```") and KERNEL.strip() in told
+
+
+TRACE = """\
+thon3.11/site-packages/torch/nn/modules/module.py", line 1789, in _call_impl
+    return forward_call(*args, **kwargs)
+  File "/tmp/kernelllm-q/kernel.py", line 10, in kernel
+    columns = tl.arange(0, BLOCK)
+              ^^^^^^^^^^^^^^^^^^^
+  File "/env/site-packages/triton/language/semantic.py", line 623, in arange
+    raise ValueError("no power of 2")
+ValueError: no power of 2
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/home/me/verifier/running.py", line 203, in _observed
+    returned = quietly(lambda: self._forward(args, kwargs))
+  File "/tmp/kernelllm-q/kernel.py", line 27, in forward
+    kernel[grid](x, BLOCK=n)
+triton.runtime.errors.InterpreterError: ValueError('no power of 2')
+"""
+
+TRACED = """\
+in kernel, line 10:
+    columns = tl.arange(0, BLOCK)
+              ^^^^^^^^^^^^^^^^^^^
+ValueError: no power of 2
+in forward, line 27:
+    kernel[grid](x, BLOCK=n)
+triton.runtime.errors.InterpreterError: ValueError('no power of 2')
+"""
+
+
+def test_of_a_traceback_the_kernels_own_frames_are_told() -> None:
+    """No frame of PyTorch, of Triton or of the verifier, and no path of this machine, goes to a model's server."""
+    (told,) = feedback_of([candidate(Verdict("fail", "runtime_error", "no power of 2", trace=TRACE))])
+    assert TRACED in told and "site-packages" not in told and "/" not in told.partition("```")[0]
+
+
+def test_a_compilers_message_is_told_with_the_code_it_quotes() -> None:
+    """Its caret stays under what it means."""
+    quoted = "CompilationError: at 2:4:\ndef kernel(x_ptr):\n    y = bad(x)\n        ^\nno such function"
+    trace = f'Traceback (most recent call last):\n  File "/v/gpu_compile.py", line 1, in compiled\n    f()\n{quoted}'
+    (told,) = feedback_of([candidate(Verdict("fail", "compile_error", "no such function", trace=trace))])
+    assert quoted in told and "gpu_compile" not in told
+
+
+def test_what_is_said_twice_is_told_once() -> None:
+    """The failing check's words are the message already."""
+    verdict = Verdict("fail", "crash", "it crashed at program 3", checks=(Check("runs", "fail", "it crashed"),))
+    assert feedback_of([candidate(verdict)])[0].count("it crashed") == 1
+
+
+def test_the_sizes_of_the_test_are_told() -> None:
+    """Wrong in all of 125 columns means something else than in 4000."""
+    size = Check("size", "warn", "x 4096x4000 -> 128x125")
+    verdict = Verdict("fail", "value_mismatch", "all wrong", checks=(size, Check("values", "fail", "all wrong")))
+    assert "- inputs made smaller for the test: x 4096x4000 -> 128x125" in feedback_of([candidate(verdict)])[0]
+
+
+def test_an_answer_without_code_is_told_what_it_said() -> None:
+    """No empty file is shown; the beginning of what was said instead is."""
+    verdict = Verdict("fail", "no_code", "the answer was cut off: it reached 300 tokens; it held 200 words and no code")
+    (told,) = feedback_of([replace(candidate(verdict, kernel=""), prose="Softmax is\na function. " * 40)])
+    assert "reached 300 tokens" in told and "it began: Softmax is a function." in told and "…" in told
+    assert "```" not in told and "one code block" in told
 
 
 def test_a_line_that_is_not_in_the_kernel_is_not_quoted() -> None:

@@ -136,7 +136,7 @@ def test_ctrl_c_while_verifying(start: Start, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_keeps_the_candidates_that_were_judged(start: Start, tmp_path: Path) -> None:
-    """Ctrl-C while the second candidate is written leaves the first, with its verdict."""
+    """Ctrl-C while the second candidate is written leaves the first, with its verdict, and the part of the second."""
     child = start("block second", "-k", "2")
     child.send(f"\x1b[200~{SMALL}\x1b[201~\r")
     child.expect("candidate 2: writing · 2[01] lines")
@@ -148,8 +148,9 @@ def test_ctrl_c_keeps_the_candidates_that_were_judged(start: Start, tmp_path: Pa
     child.expect("stopped")
     child.expect(PROMPT)
     assert leave(child) == 0
-    assert turns(tmp_path)[0].read_text() == KERNEL
-    kept = json.loads(turns(tmp_path)[-1].read_text())
+    second, first, _, verdict = turns(tmp_path)
+    assert first.read_text() == KERNEL and second.name == "01-candidate-2.py" and "line_19" in second.read_text()
+    kept = json.loads(verdict.read_text())
     assert kept["verdict"]["outcome"] == "pass" and kept["error"]["code"] == "interrupted"
 
 

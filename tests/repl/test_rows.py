@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from backends.reply import Splitter
+from repl.answer import Draft
 from repl.events import CandidateDone, CheckDone, Dropped, Event, Finished, Started, VerdictDone, Wrote
 from repl.rows import LONGEST, Rows, table
 from repl.stream import Stream
@@ -177,3 +178,24 @@ def test_reasoning_is_not_in_what_is_sent_back() -> None:
     splitter = Splitter()
     said = list(splitter.feed("<think>secret</think>```python\nclass ModelNew: 1\n```\n")) + list(splitter.finish())
     assert "secret" not in next(chunk.text for chunk in said if chunk.kind == "final")
+
+
+def test_what_is_not_judged_yet_is_remembered() -> None:
+    """Of several candidates each one's part is known until its verdict is there: Ctrl-C loses none."""
+    with Watch(Screen().console(), "server", "ansi") as watch:
+        for event in four()[:9]:
+            watch.event(event)
+        assert {number: draft.kernel for number, draft in watch.drafts.items() if draft.kernel} == {
+            1: "kernel_1 = 1\n", 2: "a = 1\nb = 2\n",
+        }  # fmt: skip
+        assert watch.drafts[1].reasoning == "let me see "
+        watch.event(VerdictDone(1, candidate(1, WRONG), best=False))
+    assert 1 not in watch.drafts and watch.candidates
+
+
+def test_an_answer_that_begins_anew_forgets_what_it_said() -> None:
+    """A thought that turned out to be one is no part of the kernel."""
+    draft = Draft()
+    for kind, text in (("code", "x = 1\n"), ("prose", "so"), ("again", ""), ("reasoning", "hm"), ("code", "y = 2\n")):
+        draft.take(kind, text)
+    assert (draft.kernel, draft.prose, draft.reasoning) == ("y = 2\n", "", "hm")

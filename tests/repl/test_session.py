@@ -36,6 +36,20 @@ def test_a_repaired_paste_stays_beside(tmp_path: Path) -> None:
     assert (kept.folder / "01-problem.py").read_text() == "x = 1\n"
 
 
+def test_what_is_not_the_kernel_stays_beside_it(tmp_path: Path) -> None:
+    """Other candidates, an answer without code, and what was thought; nothing is written for nothing."""
+    kept = Session(tmp_path)
+    kept.begin("x = 1\n")
+    kept.aside(1, "y = 2\n", "Here is y.")
+    kept.aside(2, "", "I cannot.")
+    kept.aside(3, " ", "")
+    kept.reasoning("Hm.")
+    assert kept.folder is not None
+    texts = {path.name: path.read_text() for path in kept.folder.iterdir()}
+    del texts["01-problem.py"]
+    assert texts == {"01-candidate-1.py": "y = 2\n", "01-candidate-2.md": "I cannot.", "01-reasoning.md": "Hm."}
+
+
 def test_two_sessions_of_one_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions that begin in the same minute have two folders."""
 
