@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from verifier import cases, compiled_before, gpu_warmup, power, roofline, sandbox, timing, turns
+from verifier import cases, compiled_before, gpu_warmup, power, roofline, room, sandbox, timing, turns
 from verifier.candidate import KERNEL_FILE, PROBLEM_FILE, devices
 from verifier.checksums import Checksums, checksums
 from verifier.errors import one_line
@@ -22,6 +22,9 @@ from verifier.tree import flatten
 from verifier.wire import Channel
 
 POOL = 3
+"""Inputs that take turns, so that no call is given what the last one was given."""
+BESIDE = 3
+"""Times the inputs' memory that a call takes beside them: its own copy, results, what is on the way to them."""
 SAMPLED = 4096
 _PROGRAMS = ("any",)  # Triton starts ptxas; what that may write is still only the scratch folder
 
@@ -97,7 +100,9 @@ class Rivals:
         self.eager = cases.construct(self.problem, request["entry"], self.init_seed, "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
         self.models: dict[str, torch.nn.Module] = {"eager": self.eager}
-        self.pool = [self._inputs(number) for number in range(POOL)]
+        self.pool = [self._inputs(0)]
+        room.reserve(flatten(self.pool).tensors, POOL - 1 + BESIDE)
+        self.pool += [self._inputs(number) for number in range(1, POOL)]
         with turns.shared():
             self._measure_up()
         if compiling:

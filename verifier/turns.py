@@ -38,6 +38,13 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
+def one_by_one() -> Iterator[None]:
+    """Take what there is only so much of after whoever came first."""
+    with _locked("queue", fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
 def _locked(name: str, how: int) -> Iterator[None]:
     held = _lock(name, how)
     try:

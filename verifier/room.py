@@ -1,0 +1,39 @@
+"""Room in a GPU's memory for what a measurement needs, where others hold some of it for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from verifier import turns
+
+SECONDS = 120.0
+"""After which nobody is waited for any more: what does not fit then does not fit."""
+EMPTY = 0.8
+"""Share of the memory that is free or ours from which on there is nobody to wait for."""
+
+
+def reserve(tensors: Sequence[torch.Tensor], copies: int) -> None:
+    """Take memory for so many copies of these tensors as soon as there is room; raise torch.OutOfMemoryError.
+
+    It is this process's from then on: PyTorch keeps what is given back to it for what is allocated next.
+    """
+    wanted = copies * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    with turns.one_by_one():
+        end = time.monotonic() + SECONDS
+        while _free() < wanted and not _is_ours() and time.monotonic() < end:
+            time.sleep(0.1)
+        taken = [torch.empty_like(tensor) for _ in range(copies) for tensor in tensors]
+    del taken
+
+
+def _free() -> int:
+    free: int = torch.cuda.mem_get_info()[0]
+    return free
+
+
+def _is_ours() -> bool:
+    free, total = torch.cuda.mem_get_info()
+    return bool(free + torch.cuda.memory_reserved() > EMPTY * total)
