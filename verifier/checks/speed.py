@@ -18,7 +18,7 @@ from verifier.problem import Problem
 from verifier.trial import Failed, Trial
 from verifier.verdict import Check
 
-QUICK, WHOLE = 0.25, 0.4
+QUICK, WHOLE = 0.15, 0.4
 """Seconds of measuring: eager and the kernel alone, which is known at once; and with torch.compile, which compiles."""
 QUICK_CLOCK, WHOLE_CLOCK = "verifier.stopwatch:serve", "verifier.stopwatch:serve_compiling"
 SECONDS = 180.0
