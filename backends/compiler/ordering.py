@@ -26,11 +26,12 @@ OWN_NAMES = ("key", "rank", "K", "BLOCK_K")
 def framed(group: Group, frame: Frame) -> Frame:
     """Adapt a frame of rows: to how many are kept, and to how long a row may be."""
     length, count = frame.layout.length, group.orders[0].count
-    limit = f"{length} > {LONGEST}", f"a row of {{{length}}} elements is more than one program sorts"
+    too_long = f"{length} > {LONGEST}", f"a row of {{{length}}} elements is more than one program sorts"
+    limits = (*frame.limits[:-1], too_long)  # of a row's length, this one is the narrower
     if count is None:
-        return replace(frame, limit=limit)
+        return replace(frame, limits=limits)
     kept = {"K": str(count), "BLOCK_K": str(1 << (count - 1).bit_length())}
-    return replace(frame, limit=limit, constexprs={**kept, **frame.constexprs})
+    return replace(frame, limits=limits, constexprs={**kept, **frame.constexprs})
 
 
 def ordered(body: Body, op: Order, names: dict[Value, str]) -> list[str]:

@@ -18,7 +18,7 @@ def test_the_largest_few_are_all_that_is_stored() -> None:
     """A router wants two of sixty-four: the kernel keeps a power of two and stores so many."""
     text = unbroken(triton(source("v, i = torch.topk(x0, 3, dim=-1)\nreturn v + 1.0, i", (4, 64))))
     assert "x0.new_empty((*shape[:-1], 3))" in text and "K=3, BLOCK_K=4" in text
-    assert "tl.store(topk_ptr + row * K + rank, topk, mask=line_inside & (rank < K))" in text
+    assert "tl.store(topk_ptr + row * K + rank, topk, mask=row_inside & (rank < K))" in text
 
 
 def test_a_softmax_is_sorted_where_it_is_computed() -> None:
