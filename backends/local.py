@@ -47,6 +47,7 @@ class Local:
         self._child: Child | None = None
         self._batches = 0
         self._stopping = False
+        self._loaded = weights is not None
 
     def write(self, request: Request) -> Iterator[Chunk]:
         """Stream one answer; raise BackendUnavailable when the model is not here or does not fit."""
@@ -71,6 +72,7 @@ class Local:
         if self._child:
             self._child.close()
         self._child = self._weights = None
+        self._loaded = False
 
     def weights(self) -> Any:
         """Load the model into this process, once."""
@@ -78,13 +80,17 @@ class Local:
             from backends.weights import Weights
 
             self._weights = Weights(self.model, self._device)
+            self._loaded = True
         return self._weights
 
     def arriving(self) -> Generator[str, None, None]:
         """Say in words what the person waits for until the model is loaded, fetching it where they agreed to that."""
-        if self._weights is not None or self._child is not None:
+        if self._loaded:
             return
         name = self.model.partition("#")[0]
+        if self._child is not None:  # stopped while it was loading, and still at it
+            yield f"loading {name}"
+            return
         if self._download and not is_here(name):
             from backends.download import fetch
 
@@ -110,6 +116,11 @@ class Local:
         self._child.send({"batch": self._batches, "requests": [asdict(r) for r in requests], "facts": list(facts)})
         return self._child
 
+    def hear(self, reply: dict[str, Any]) -> None:
+        """Take note of what the child says of the model once it is loaded."""
+        if "chats" in reply:
+            self._loaded, self.takes_feedback, self.on_gpu = True, reply["chats"], reply["on_gpu"]
+
     def stop(self) -> None:
         """Tell the child to end its batch; it does so within one token and keeps the model."""
         if self._child is not None:
@@ -118,9 +129,10 @@ class Local:
             self._stopping = True
 
     def _settle(self, child: Child) -> None:
-        """Pass over what a stopped batch still sends."""
+        """Pass over what a stopped batch still sends; a model that is loading is left to it, or it would begin anew."""
         self._stopping = False
-        while (reply := child.receive(STOP_SECONDS)) is not None:
+        while (reply := child.receive(STOP_SECONDS if self._loaded else None)) is not None:
+            self.hear(reply)
             if reply.get("over") == self._batches:
                 return
         self.close()

@@ -137,7 +137,7 @@ class InChild:
             self._fail(BackendUnavailable(*reply["unavailable"]))
             self._local.stop()  # the child still says that the batch is over
         elif "chats" in reply:
-            self._local.takes_feedback, self._local.on_gpu = reply["chats"], reply["on_gpu"]
+            self._local.hear(reply)
         elif "chunk" in reply:
             self._ready.append(Written(reply["of"], Chunk(*reply["chunk"])))
         elif "done" in reply:

@@ -228,6 +228,25 @@ def test_a_model_in_a_child(taught: Path) -> None:
         nursery.close()
 
 
+def test_a_model_that_was_stopped_while_loading_goes_on_loading(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended and begun anew, a large one would never be loaded by somebody who is impatient twice."""
+    monkeypatch.setattr("backends.local.STOP_SECONDS", 0.01)
+    nursery = Nursery()
+    spawned: list[str] = []
+    local = Local(str(taught), "cpu", lambda target: spawned.append(target) or nursery.spawn(target))
+    try:
+        first = local.draw(1)
+        first.add(Request("SOURCE", "Model"))
+        assert first.receive().chunk.kind == "status" and first.receive(0.01) is None  # type: ignore[union-attr]
+        first.close()
+        (chunks,) = answered(local.draw(1), 1).values()
+        assert chunks[0].text == f"loading {taught}" and any(chunk.kind == "final" for chunk in chunks)
+        assert spawned.count("backends.model_child:serve") == 1
+    finally:
+        local.close()
+        nursery.close()
+
+
 def test_a_model_named_from_here_is_found_by_its_child(taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child works in a folder of its own, so a relative path is made whole before it goes there."""
     monkeypatch.chdir(taught.parent)
