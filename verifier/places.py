@@ -22,17 +22,24 @@ def places() -> dict[str, int]:
 
 def added(known: Places) -> Iterator[tuple[str, Any]]:
     """Yield what came since then by the name of its place; of a module that came as a whole, plain values only."""
-    for place, held in _open() if known else ():
-        if place not in known:
+    if not known:
+        return
+    for place, held in _open():
+        count = known.get(place)
+        if count == len(held):  # as nearly everywhere, after every call
+            continue
+        if count is None:
             yield from ((f"{place}.{name}", value) for name, value in list(held.items()) if isinstance(value, _PLAIN))
-        elif len(held) > known[place]:  # new names come last
-            yield from ((f"{place}.{name}", held[name]) for name in list(held)[known[place] :])
+        else:  # new names come last
+            yield from ((f"{place}.{name}", held[name]) for name in list(held)[count:])
 
 
 def _open() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    modules = [(name, module) for name, module in list(sys.modules.items()) if isinstance(module, types.ModuleType)]
-    yield from ((name, vars(module)) for name, module in modules)
+    modules = list(sys.modules.items())
     for name, module in modules:
-        for key, thing in list(vars(module).items()) if name in _POPULAR else ():
+        if isinstance(module, types.ModuleType):
+            yield name, module.__dict__
+    for name in _POPULAR:
+        for key, thing in list(vars(sys.modules[name]).items()) if name in sys.modules else ():
             if isinstance(thing, (type, types.FunctionType)):
                 yield f"{name}.{key}", vars(thing)

@@ -31,7 +31,7 @@ from verifier.witness import Witness
 
 _ALLOCATIONS = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_".split())
 KEPT = 16 << 20  # elements of parameters, to see whether they change
-COUNTED = 6  # calls after which numbers are looked for that change each time: that takes longer than to call
+COUNTED = 5  # calls after which numbers are looked for that change each time: that takes longer than to call
 LEAST = 4  # calls in a row, however long they take: a counter shows in three
 _LATE = 0.08  # seconds a thread is given to write into a result that was already returned
 

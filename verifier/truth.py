@@ -6,7 +6,8 @@ Pasted code runs here, so a Reference lives in a child process, and never in the
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from verifier.shrink import FAILS, GOOD, POOR, shrink
 from verifier.tolerance import Precision, Truth, truth, untouched
 from verifier.tree import Tree, flatten, map_tensors, signature
 
+TF32_SHOWS = 2e-5
+"""Share of the largest result: TF32's errors are ten times as large or more, those of float32 a tenth or less."""
 PROBE_LIMIT = 2**27  # elements of parameters and inputs beyond which a third run costs more than it tells
 
 
@@ -155,6 +158,7 @@ class Reference:
         """Run once under observation: operations, random numbers, repeatability."""
         case = self.first_case
         given = cases.build_inputs(self.module, case, self.device)
+        kept = cases.clone(given)
         versions = [parameter._version for parameter in self.model.parameters()]
         first, seen = record(lambda: self._run(case, cases.clone(given)))
         self.ops, self.costs = tuple(seen.names), tuple(seen.costs)
@@ -173,10 +177,27 @@ class Reference:
                     "remove what changes from call to call (time, an unseeded generator, kept state)",
                 )
             self.warnings.append("PyTorch's own result changes from call to call, by rounding alone (atomics)")
+        if self._takes_tf32(kept, first):
+            self.rounding = max(self.rounding, TF32_ROUNDING)
+            self.notes.append("PyTorch itself computes with TF32 here: its convolutions may, unless told not to")
         self.changes_parameters = [p._version for p in self.model.parameters()] != versions
         if self.random:
             self.warnings.append("forward draws random numbers: a kernel must draw the same ones, in the same way")
         self.warnings.extend(degenerate.warnings(self))
+
+    def _takes_tf32(self, given: Any, usual: Run) -> bool:
+        """Tell whether TF32 has a part in the module's result, by forbidding it: for which shapes cuDNN decides.
+
+        A kernel that calls the same convolutions on inputs apart by one rounding is apart by TF32's in the end.
+        """
+        if not (self._may_take_tf32() and torch.float32 in {t.dtype for t in usual.outputs.tensors}):
+            return False
+        with _without_tf32():
+            exact = self._run(self.first_case, given)
+        return any(map(_apart_by_tf32, usual.outputs.tensors, exact.outputs.tensors))
+
+    def _may_take_tf32(self) -> bool:
+        return self.device.startswith("cuda")
 
     def _answer(self, case: Case) -> Expected:
         given = cases.build_inputs(self.module, case, self.device)
@@ -258,6 +279,27 @@ def _expectation(
             oracle = wide.tensors[number] if wide else None
             truths.append(truth(value, oracle, [tree.tensors[number] for tree in disturbed if tree], precision))
     return Expectation(eager.spec, tuple(truths), root)
+
+
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    """Forbid TF32 where it may be taken: in products and in convolutions."""
+    places: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    allowed = [place.allow_tf32 for place in places]
+    try:
+        for place in places:
+            place.allow_tf32 = False
+        yield
+    finally:
+        for place, before in zip(places, allowed, strict=True):
+            place.allow_tf32 = before
+
+
+def _apart_by_tf32(one: Tensor, other: Tensor) -> bool:
+    """Whether two results of the same float32 operations are farther apart than other orders of additions make them."""
+    if one.shape != other.shape or one.dtype != torch.float32 or not one.numel():
+        return False
+    return bool((one.double() - other.double()).abs().max() > TF32_SHOWS * other.double().abs().max())
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

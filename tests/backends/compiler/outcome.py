@@ -49,7 +49,7 @@ def judge(text: str, inputs: tuple[Any, ...], *, of_scale: float = 0.5, schedule
         try:
             reference = _built(load(_written(Path(folder) / "reference.py", text)).Model)
             state = _randomised(reference)
-            with Stable():
+            with Stable():  # type: ignore[no-untyped-call]
                 expected = _run(reference, inputs)
             reference.load_state_dict(state)
             exact = _run(reference.double(), pytree.tree_map(_widened, inputs)) if _is_half(expected) else None
