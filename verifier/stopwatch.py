@@ -100,10 +100,11 @@ class Rivals:
         self.eager = cases.construct(self.problem, request["entry"], self.init_seed, "cuda")
         cases.randomise(self.eager, request["parameter_seed"])
         self.models: dict[str, torch.nn.Module] = {"eager": self.eager}
-        self.pool = [self._inputs(0)]
-        room.reserve(flatten(self.pool).tensors, POOL - 1 + BESIDE)
-        self.pool += [self._inputs(number) for number in range(1, POOL)]
         with turns.shared():
+            self.pool = [self._inputs(0)]
+        room.reserve(flatten(self.pool).tensors, POOL - 1 + BESIDE)
+        with turns.shared():
+            self.pool += [self._inputs(number) for number in range(1, POOL)]
             self._measure_up()
         if compiling:
             self._compile(request["caches"])
