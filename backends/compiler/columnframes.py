@@ -9,16 +9,16 @@ from backends.compiler.frame import TILE, Frame, extent, joint_line, joint_lines
 
 FEW_ROWS = 128
 """Rows up to this number are reduced in one step, with their columns beside each other."""
-MOST_ROWS = 1024
+MOST_ROWS, MOST_ROWS_OF_FEW_COLUMNS = 1024, 16384
 """Rows that a program reduces in one step at all: a file may meet more of them than it was written for."""
 
 
 def choose(layout: Layout, share: int) -> Frame:
     """Choose the frame of a reduction across the last axes; a program takes one of `share` parts of the elements."""
-    return _short_columns(layout, share) if _is_small(layout) else _columns(layout, share)
+    return short_columns(layout, share) if is_small(layout) else _columns(layout, share)
 
 
-def _is_small(layout: Layout) -> bool:
+def is_small(layout: Layout) -> bool:
     """Tell whether the columns that lie together are so few and short that a program can take those of other planes."""
     columns = math.prod(layout.domain[dim].hint for axis in layout.inner for dim in axis.dims)
     return bool(layout.outer) and extent(layout) <= MOST_ROWS and extent(layout) * columns < TILE
@@ -55,11 +55,11 @@ def _columns(layout: Layout, share: int) -> Frame:
         grid=f"({product(layout.outer)}, {blocks_across})" if layout.outer else f"({blocks_across},)",
         line=layout.outer,
         line_name=name,
-        limits=() if is_streamed else (_too_many(length),),
+        limits=() if is_streamed else (_too_many(length, MOST_ROWS),),
     )
 
 
-def _short_columns(layout: Layout, share: int) -> Frame:
+def short_columns(layout: Layout, share: int = 1) -> Frame:
     """Reduction across memory, of columns so few and short that a program takes those of several planes."""
     length, place = layout.length, layout.place
     line = (*layout.outer, *layout.inner)
@@ -81,9 +81,10 @@ def _short_columns(layout: Layout, share: int) -> Frame:
         constexprs={"BLOCK_ROWS": "block_rows", "BLOCK": "block"},
         blocks=(f"block_rows = {power_of_2(length)}", f"block = max({TILE // share} // block_rows, 4)"),
         grid=f"(triton.cdiv({product(line)}, block),)",
+        warps="min(max(block_rows * block // 512, 4), 16)",
         line=line,
         line_name=lines.place,
-        limits=(*lines.limits, _too_many(length)),
+        limits=(*lines.limits, _too_many(length, MOST_ROWS_OF_FEW_COLUMNS)),
     )
 
 
@@ -97,5 +98,5 @@ def _column_blocks(length: str, width: str, is_streamed: bool, share: int) -> tu
     )
 
 
-def _too_many(length: str) -> tuple[str, str]:
-    return f"{length} > {MOST_ROWS}", f"{{{length}}} rows are more than one program holds"
+def _too_many(length: str, most: int) -> tuple[str, str]:
+    return f"{length} > {most}", f"{{{length}}} rows are more than one program holds"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from backends.compiler.axes import Layout, coordinates, product
-from backends.compiler.frame import Frame, extent, joint_line, joint_lines, power_of_2
+from backends.compiler.columnframes import is_small, short_columns
+from backends.compiler.frame import Frame, extent, joint_line, power_of_2
 from backends.compiler.rowframes import rows
 
 SHORT = 1024
@@ -18,9 +19,10 @@ SHORT = 1024
 def choose(layout: Layout, *, reverse: bool) -> Frame:
     """Choose the frame of a scan along the layout's one reduced axis."""
     if layout.inner:
-        return _columns(layout, reverse)
+        small = is_small(layout)
+        return _in_one_step(short_columns(layout), reverse=reverse) if small else _columns(layout, reverse)
     is_short = extent(layout) <= SHORT and layout.outer
-    return _short_rows(layout, reverse) if is_short else _rows(layout, reverse)
+    return _in_one_step(rows(layout), reverse=reverse) if is_short else _rows(layout, reverse)
 
 
 def _walked(layout: Layout, lanes: str, *, reverse: bool) -> str:
@@ -36,17 +38,19 @@ def _way(*, reverse: bool) -> str:
     return " from the last" if reverse else ""
 
 
-def _short_rows(layout: Layout, reverse: bool) -> Frame:
-    """Rows so short that several share a program, each in one step."""
-    frame = rows(layout)
-    lines = joint_lines(layout.outer, "BLOCK_LINES", "[:, None]")
-    masks = {**frame.masks, f"{layout.place}_inside": _inside(layout, reverse=reverse)}
+def _in_one_step(frame: Frame, *, reverse: bool) -> Frame:
+    """Scan whole rows or columns, several a program, in the frame in which they are reduced."""
+    layout, along = frame.layout, f"{frame.layout.place} = "
+    walked = [
+        _walked(layout, line.removeprefix(along), reverse=reverse) if line.startswith(along) else line
+        for line in frame.setup
+    ]
     return replace(
         frame,
-        summary=f"several rows a program{_way(reverse=reverse)}",
-        setup=(*lines.setup, _walked(layout, "tl.arange(0, BLOCK)[None, :]", reverse=reverse)),
-        masks=masks,
-        axis="axis=1",
+        summary=f"{frame.summary.partition(',')[0]}{_way(reverse=reverse)}",
+        setup=tuple(walked),
+        masks={**frame.masks, f"{layout.place}_inside": _inside(layout, reverse=reverse)},
+        axis=frame.axis.partition(",")[0],
     )
 
 

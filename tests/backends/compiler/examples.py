@@ -125,6 +125,14 @@ MORE = {
         source("return torch.cumsum(x0.exp(), -1) + 1.0, torch.cumprod(x0, 0)", (64, 40)),
         (((5, 33),), ((300, 7),), ((2, 1000),)),
     ),
+    "scans across planes that share a program": Example(
+        source(
+            "y = torch.cumsum(x0.flip(1), 1).flip(1)\nreturn y * x1, torch.cummax(x0, 1), torch.logcumsumexp(x0, 1)",
+            (20, 10, 3),
+            (20, 1, 1),
+        ),
+        (((3, 33, 2), (3, 1, 1)), ((200, 2, 40), (200, 1, 1)), ((2, 3000, 2), (2, 1, 1))),
+    ),
     "a scan from the last place": Example(
         source("return torch.cumsum(x0.flip(1), 1).flip(1), torch.cumprod(x0.flip(0), 0).flip(0)", (64, 2000)),
         (((3, 9000),), ((70, 3),)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from backends.compiler import scanframes
 from backends.compiler.axes import Layout, NoLayout, address, layout
 from backends.compiler.expression import Expr, Index, Ref, where
 from backends.compiler.frames import choose
@@ -114,3 +115,25 @@ def test_short_columns_of_several_planes_share_a_program() -> None:
     few, many = (choose(layout(group(read(x) * 2.0, x, (1,)))) for x in (value(5000, 49, 6), value(5000, 49, 600)))
     assert few.grid == "(triton.cdiv(n_planes * n_columns, block),)"
     assert many.grid == "(n_planes, triton.cdiv(n_columns, block))"
+
+
+def test_lines_that_are_divided_count_in_32_bits_and_no_further() -> None:
+    """Several axes are parted by divisions, which are slow in 64 bits; a single one is only multiplied."""
+    x, scale = value(50, 60, 70), value(60, 1)
+    joint, single = (choose(layout(group(read(x) * factor, x, (2,)))) for factor in (read(scale), 2.0))
+    assert joint.setup[:2] == (
+        "line = tl.program_id(0) * BLOCK_LINES + tl.arange(0, BLOCK_LINES)[:, None]",
+        "row = (line % n_rows).to(tl.int64)",
+    )
+    assert joint.limits[0][0] == "n_batches * n_rows > 2**31 - 2**16"
+    assert single.setup[0].startswith("row = tl.program_id(0).to(tl.int64)")
+    assert [condition for condition, _ in single.limits] == ["n_columns > 65536"]
+
+
+def test_short_columns_are_scanned_in_one_step_from_either_end() -> None:
+    """Coordinates run the other way, everything else is as in a reduction."""
+    x = value(5000, 49, 6)
+    found = layout(group(read(x) * 2.0, x, (1,)))
+    there, back = (scanframes.choose(found, reverse=reverse) for reverse in (False, True))
+    assert there.loop == back.loop == "" and there.grid == back.grid == choose(found).grid
+    assert back.setup[-1] == "row = n_rows - 1 - tl.arange(0, BLOCK_ROWS).to(tl.int64)[:, None]"
