@@ -106,6 +106,7 @@ def _searched(search: Search, verifier: Verifier) -> Iterator[Event]:
             answer = search.next_answer()
             if answer is None:
                 if search.over:
+                    yield from search.ended()
                     return
                 yield from search.wait()
                 continue

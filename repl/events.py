@@ -92,6 +92,13 @@ class Dropped:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """Nothing more is asked for, and why, where that is not plain from what was wished."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class VerdictDone:
     """The candidate is judged; `best` when no earlier one is better."""
 
@@ -107,4 +114,4 @@ class Finished:
     turn: Turn
 
 
-Event = Started | Wrote | CandidateDone | CheckDone | Dropped | VerdictDone | Finished
+Event = Started | Wrote | CandidateDone | CheckDone | Dropped | Ended | VerdictDone | Finished

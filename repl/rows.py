@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repl.events import CandidateDone, CheckDone, Dropped, Event, Started, VerdictDone, Wrote
+from repl.events import CandidateDone, CheckDone, Dropped, Ended, Event, Started, VerdictDone, Wrote
 from repl.foreign import one_line
 from repl.turn import Candidate, Turn
 
@@ -33,6 +33,8 @@ class Rows:
         self._rows: dict[int, _Row] = {}
         self._best = 0
         self._best_is = ""
+        self._dropped: dict[str, list[int]] = {}
+        self._ended = ""
 
     def event(self, event: Event) -> None:
         """Take note of what happened."""
@@ -46,7 +48,10 @@ class Rows:
             case CheckDone(check, number):
                 self._state(number, f"verifying · {one_line(check.name)} {MARKS[check.outcome]}")
             case Dropped(number, why):
+                self._dropped.setdefault(why, []).append(number)
                 self._state(number, f"– {one_line(why)}", settled=True)
+            case Ended(why):
+                self._ended = why
             case VerdictDone(number, candidate, best):
                 if best and candidate.verdict.passed:
                     self._best, self._best_is = number, f"{_merit(candidate)} so far"
@@ -60,6 +65,13 @@ class Rows:
         hidden = set(settled[:-SETTLED]) - {self._best}
         shown = [n for n in self._rows if n not in hidden][-SHOWN:]
         return [self._told(number) for number in shown]
+
+    def beside(self, width: int) -> list[str]:
+        """Return what the final table does not hold: who was not judged and why, and why there are no more."""
+        rows = [f"not judged: {_numbers(numbers)} ({one_line(why)})" for why, numbers in self._dropped.items()]
+        if self._ended and self._ended not in self._dropped:
+            rows.append(f"no more: {one_line(self._ended)}")
+        return [f" {row}" if len(row) < width else f" {row[: width - 2]}…" for row in rows]
 
     def told(self, number: int) -> str:
         """Return one candidate's row as it stands."""
@@ -84,6 +96,12 @@ class Rows:
             row.state = f"writing · {row.lines} line{'s' * (row.lines != 1)}"
         elif kind == "status":
             row.state = one_line(text)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Name candidates: 2, 3 and 5."""
+    *others, last = map(str, numbers)
+    return f"candidates {', '.join(others)} and {last}" if others else f"candidate {last}"
 
 
 def outcome(candidate: Candidate) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from backends import Backend, BackendUnavailable, NothingToConvert, Written
 from backends.drawing import drawing_of
 from repl.answer import Answer, shape
-from repl.events import Dropped, Event, Options, Started, VerdictDone, Wrote
+from repl.events import Dropped, Ended, Event, Options, Started, VerdictDone, Wrote
 from repl.machine import has_gpu
 from repl.plan import Ask, Pace, Plan
 from repl.turn import CANNOT_VERIFY, Candidate, Trouble, Turn
@@ -41,7 +41,8 @@ class Search:
         self._writing: dict[int, Answer] = {}
         self._waiting: deque[Answer] = deque()
         self._known = {shape(candidate.kernel) for candidate in done}
-        self._exhausted = False
+        self._exhausted = ""
+        """Why the source has nothing more to give, once that is known."""
         self._judging = 0
         self._measured = options.speed and options.device != "cpu" and has_gpu()
 
@@ -49,6 +50,13 @@ class Search:
     def over(self) -> bool:
         """True when nothing is being written, waits to be judged, or will be asked for."""
         return not self._writing and not self._waiting and not self._wants_more()
+
+    def ended(self) -> Iterator[Event]:
+        """Say why the search is over where it might have gone on."""
+        left = self._left()
+        late = left is not None and not self.pace.fits(left)
+        if why := self._exhausted or (TIME_IS_OVER if late else ""):
+            yield Ended(why)
 
     def ask(self) -> Iterator[Event]:
         """Ask for as many candidates as are wanted and can be written at a time."""
@@ -140,7 +148,8 @@ class Search:
         mark = shape(answer.kernel)
         if answer.kernel.strip() and mark in self._known:
             self._plan.repeats += 1
-            self._exhausted = self._exhausted or self._plan.repeats >= ENOUGH_REPEATS
+            if self._plan.repeats >= ENOUGH_REPEATS:
+                self._exhausted = self._exhausted or f"the last {ENOUGH_REPEATS} answers repeat earlier ones"
             yield Dropped(answer.number, "repeats an earlier one")
             return
         self._known.add(mark)
@@ -155,14 +164,14 @@ class Search:
             raise fault
         if not (self._done or self._waiting or self._writing):
             raise fault
-        self._exhausted = True
+        self._exhausted = fault.message
         if isinstance(fault, BackendUnavailable):
             yield Dropped(answer.number, fault.message)
 
     def _stop_writing(self) -> Iterator[Event]:
         """The time is over: what is complete or looks so is judged, the rest is let go."""
         self._drawing.close()
-        self._exhausted = True
+        self._exhausted = TIME_IS_OVER
         answers, self._writing = list(self._writing.values()), {}
         for answer in sorted(answers, key=lambda answer: -len(answer.kernel)):  # the one that came furthest
             if not self._done and not self._waiting:

@@ -125,7 +125,7 @@ def rank(candidate: Candidate) -> tuple[int, float, int]:
     verdict = candidate.verdict
     if verdict.passed:
         return 0, verdict.timing.kernel_ms if verdict.timing else float("inf"), len(verdict.in_pytorch)
-    passed = sum(check.outcome == "pass" for check in verdict.checks)
+    passed = sum(check.outcome == "pass" for check in verdict.checks) if candidate.kernel.strip() else -1
     return (1 if verdict.outcome == "cannot_verify" else 2), 0.0, -passed
 
 

@@ -122,7 +122,8 @@ class Watch:
             self._stream.write(turn.best.kernel.rstrip("\n") + "\n")
             self._stream.end_file()
             self._stream.say("")
-        for text, style in table(turn, min(self._console.width, 100)):
+        width = min(self._console.width, 100)
+        for text, style in [*table(turn, width), *((row, "dim") for row in self._rows.beside(width))]:
             self._stream.say(text, style=style)
 
     def _note(self, event: Wrote | CandidateDone) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from backends.reply import Splitter
 from repl.answer import Draft
-from repl.events import CandidateDone, CheckDone, Dropped, Event, Finished, Started, VerdictDone, Wrote
+from repl.events import CandidateDone, CheckDone, Dropped, Ended, Event, Finished, Started, VerdictDone, Wrote
 from repl.rows import LONGEST, Rows, table
 from repl.stream import Stream
 from repl.thoughts import Thoughts
@@ -140,6 +140,7 @@ def test_several_candidates_leave_one_table() -> None:
         " candidate 1    1:01  ✓ verified · 0.5 ms · 2.00× eager",
         " candidate 2    2:02  ✗ value_mismatch: all of it is wrong",
         " candidate 4    4:04  ✓ verified · 0.2 ms · 5.00× eager · best",
+        " not judged: candidate 3 (repeats an earlier one)",
     ]
     assert "kernel_4 = 1" not in shown(four(), prints_best=False).rows()
 
@@ -155,7 +156,7 @@ def test_who_wrote_is_told_where_several_wrote() -> None:
 def test_stopped_in_the_middle_leaves_what_was_judged() -> None:
     """Ctrl-C ends with the best so far and the same table."""
     rows = [row for row in shown(four()[:11]).rows() if row]
-    assert rows[0] == "kernel_1 = 1" and rows[1].endswith("· best") and len(rows) == 2
+    assert rows[0] == "kernel_1 = 1" and rows[1].endswith("· best") and len(rows) == 3
 
 
 def test_reasoning_is_folded() -> None:
@@ -199,3 +200,17 @@ def test_an_answer_that_begins_anew_forgets_what_it_said() -> None:
     for kind, text in (("code", "x = 1\n"), ("prose", "so"), ("again", ""), ("reasoning", "hm"), ("code", "y = 2\n")):
         draft.take(kind, text)
     assert (draft.kernel, draft.prose, draft.reasoning) == ("y = 2\n", "", "hm")
+
+
+def test_why_there_are_no_more_is_told() -> None:
+    """Below the table: who was not judged, and why the loop ended; a reason is said once, and in the width there is."""
+    rows = Rows()
+    for event in (Dropped(2, "repeats an earlier one"), Dropped(5, "repeats an earlier one"), Dropped(6, "it is down")):
+        rows.event(event)
+    assert rows.beside(80) == [
+        " not judged: candidates 2 and 5 (repeats an earlier one)", " not judged: candidate 6 (it is down)",
+    ]  # fmt: skip
+    rows.event(Ended("it is down"))
+    assert len(rows.beside(80)) == 2
+    rows.event(Ended("the time budget ended"))
+    assert rows.beside(80)[2] == " no more: the time budget ended" and rows.beside(20)[2] == " no more: the time …"

@@ -16,7 +16,7 @@ from backends.recorded import Recorded
 from backends.team import Team
 from repl.answer import shape
 from repl.convert import convert
-from repl.events import CandidateDone, CheckDone, Dropped, Event, Finished, Options, Started, VerdictDone, Wrote
+from repl.events import CandidateDone, CheckDone, Dropped, Ended, Event, Finished, Options, Started, VerdictDone, Wrote
 from repl.plan import FIXES, Pace, Plan
 from repl.turn import Candidate, Turn
 from verifier.problem import Problem
@@ -171,6 +171,11 @@ def test_duplicates_are_not_judged_twice() -> None:
     assert shape('def f():\n    """Doc."""\n    return 1\n') == shape("def f(): return 1")
 
 
+def reasons(events: list[Event]) -> list[str]:
+    """Why nothing more was asked for, as it was told."""
+    return [event.why for event in events if isinstance(event, Ended)]
+
+
 def test_one_that_fails_leaves_the_others() -> None:
     """A request that a server refuses is dropped with its reason; the rest are judged."""
 
@@ -180,6 +185,7 @@ def test_one_that_fails_leaves_the_others() -> None:
     turn, events = finished(Backend(answer), Judge({kernel(0): PASS}), Options(candidates=3))
     assert turn.exit_code == 0 and turn.error is None and len(turn.candidates) == 2
     assert [(e.number, e.why) for e in events if isinstance(e, Dropped)] == [(2, "answers 429")]
+    assert reasons(events) == ["answers 429"]
 
 
 def test_all_that_fail_are_one_error() -> None:
@@ -225,8 +231,9 @@ def test_nothing_starts_that_cannot_finish() -> None:
     backend = Backend(lambda request: lines(request))
     judge = Judge({kernel(0): timed(0.5)}, seconds=0.3)
     began = time.monotonic()
-    turn, _ = finished(backend, judge, Options(budget=0.5))
+    turn, events = finished(backend, judge, Options(budget=0.5))
     assert turn.best and turn.best.kernel == kernel(0) and len(turn.candidates) == 1
+    assert reasons(events) == ["the time budget ended"]
     assert time.monotonic() - began < 0.5
 
 

@@ -49,3 +49,9 @@ def test_exit_codes() -> None:
     assert Turn(candidates=(Candidate("b", "o", "k", Verdict("cannot_verify")),)).exit_code == 4
     interrupted = Turn(candidates=(Candidate("b", "o", "k", VERDICT),), error=Trouble("interrupted", ""))
     assert interrupted.exit_code == 130
+
+
+def test_code_that_does_not_parse_is_nearer_than_no_code() -> None:
+    """With nothing better to show, what was written is shown."""
+    nothing, broken = (Candidate("b", "o", kernel, Verdict("fail", "x")) for kernel in ("", "x = ("))
+    assert Turn(candidates=(nothing, broken)).best is broken
