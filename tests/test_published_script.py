@@ -65,6 +65,14 @@ def test_the_first_characters_of_an_answer_are_kept(llm: KernelLLM) -> None:
     assert llm.generate_raw(PROMPT, temperature=0.01).startswith("```python\nimport torch\n")
 
 
+def test_the_marks_at_the_beginning_are_those_it_was_measured_with(llm: KernelLLM) -> None:
+    """Its prompt holds a begin-of-text mark and its tokenizer adds one: the same two go in, and neither is counted."""
+    ids = llm._weights().tokens([PROMPT])["input_ids"][0].tolist()
+    assert ids.count(257) == 2 and ids[0] == ids[2] == 257
+    chat = llm._weights().tokens([[{"role": "user", "content": "Convert MODULE"}]])["input_ids"][0].tolist()
+    assert chat.count(257) == 0  # a chat template brings its own marks: the tokenizer adds none to them
+
+
 def test_the_answer_is_a_file_and_not_a_fenced_text(llm: KernelLLM) -> None:
     """It printed what the model said; a person had to cut the code out."""
     assert llm.generate_triton("MODULE", temperature=0.01) == "import torch\nclass ModelNew: 1\n"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.backends.compiler.test_fuse import kinds
-from tests.backends.compiler.written import source, triton
+from tests.backends.compiler.written import kernels, source, triton
 
+VARIANTS = sorted(Path(__file__).parents[1].glob("examples/*_attention.py"))
 FACTORS = ((2, 3, 20, 8), (2, 3, 30, 8), (2, 3, 30, 8))
 
 
@@ -23,6 +26,13 @@ FACTORS = ((2, 3, 20, 8), (2, 3, 30, 8), (2, 3, 30, 8))
 def test_an_attention_is_one_kernel(forward: str) -> None:
     """Scores, steps on them, softmax and the product with v need no memory between them."""
     assert [kind for kind in kinds(source(forward, *FACTORS)) if kind != "reduction"] == ["attention"]
+
+
+@pytest.mark.parametrize("path", VARIANTS, ids=lambda path: path.stem)
+def test_each_variant_is_one_kernel_and_wholly_in_triton(path: Path) -> None:
+    """Causal, ALiBi, relative positions, a sliding window, a neighbourhood: bias and mask are read in the walk."""
+    written = triton(path.read_text("utf-8"))
+    assert kernels(written).count("attention") == 1 and "\nIn PyTorch: nothing\n" in written
 
 
 @pytest.mark.parametrize(
