@@ -48,6 +48,8 @@ class Answer:
     began: float
     draft: Draft = field(default_factory=Draft)
     cut: str = ""
+    awaited: str = ""
+    """What was waited for before the first word, as it was told last."""
     repaired: tuple[str, ...] = ()
 
     @property
@@ -67,13 +69,18 @@ class Answer:
         holds = f"{words} words and no code" if words else "no code"
         if not self.cut:
             return f"the answer holds {holds}"
-        return f"the answer was cut off: {self.cut}" + ("" if self.kernel.strip() else f"; it held {holds}")
+        if self.kernel.strip():
+            return f"the answer was cut off: {self.cut}"
+        last = "" if words or self.draft.reasoning or not self.awaited else f" (last: {self.awaited})"
+        return f"the answer was cut off: {self.cut}{last}; it held {holds}"
 
     def take(self, chunk: Chunk) -> None:
         """Take note of a chunk."""
         self.draft.take(chunk.kind, chunk.text)
         if chunk.kind == "cut":
             self.cut = chunk.text
+        elif chunk.kind == "status":
+            self.awaited = chunk.text
         elif chunk.kind == "repaired":
             self.repaired += (chunk.text,)
 

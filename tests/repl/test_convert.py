@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -119,6 +120,20 @@ def test_the_budget_ends_a_stream() -> None:
 
     turn, _ = finished(Script(endless, Verdict("fail", "syntax_error", "line 1")), Options(budget=0.05))
     assert turn.best and turn.best.verdict.code == "no_code" and "time budget" in turn.best.verdict.message
+
+
+def test_a_budget_that_ends_before_the_first_word() -> None:
+    """It is told what the time went into: most often a model that is being loaded."""
+
+    def loading(request: Request) -> Iterator[Chunk]:
+        yield Chunk("status", "loading SmolLM2")
+        time.sleep(0.1)
+        yield Chunk("status", "loading SmolLM2")
+
+    turn, _ = finished(Script(loading), Options(budget=0.05))
+    assert turn.verdict and turn.verdict.message == (
+        "the answer was cut off: the time budget ended (last: loading SmolLM2); it held no code"
+    )
 
 
 def test_repeated_kernels_are_judged_once() -> None:
