@@ -76,9 +76,11 @@ class Builder(Views):
         self.pieces: list[Pieces] = []
         self.writable: set[Value] = set()  # statistics that nothing but a normalisation reads
         self.assigned: dict[Value, Value] = {}  # what the operator at hand has written → what is there now
+        self.joined: dict[tuple[int, tuple[Value, ...]], Value] = {}  # a dimension and tensors → those in one
         self.origin = Origin()
         self.result: Value | None = None  # shape and dtype as traced, of the operator at hand
         self.results: list[Value] = []  # all of them, where it returns several
+        self.rounds = 0  # how many parts a loop takes of the tensor, each for a product of its own
 
     # ---- elements -------------------------------------------------------------------------------
 

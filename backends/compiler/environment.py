@@ -27,6 +27,7 @@ class Environment:
     builder: Builder
     statement_at: Callable[[int], Statement]
     schedule: Schedule
+    products: int = 0  # matrix products and convolutions in the graph
     values: dict[torch.fx.Node, Any] = field(default_factory=dict)
     inputs: list[Value] = field(default_factory=list)
 

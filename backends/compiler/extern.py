@@ -162,8 +162,8 @@ def call_text(target: Any, arguments: Any, keywords: Any, host: Host) -> tuple[s
         return f"F.{name}({', '.join(shown)})", operands
     if name in TENSOR_METHODS and shown and shown[0].startswith("{"):
         return f"{shown[0]}.{name}({', '.join([*shown[1:], *named])})", operands
-    if name == "cat":
-        return f"torch.cat({', '.join([*shown, *named])})", operands
+    if name in ("cat", "stack"):
+        return f"torch.{name}({', '.join([*shown, *named])})", operands
     path = str(target).removeprefix("aten.")
     return f"torch.ops.aten.{path}({', '.join([*shown, *named])})", operands
 

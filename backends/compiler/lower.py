@@ -21,7 +21,7 @@ from backends.compiler.environment import Environment, traced
 from backends.compiler.expression import Scalar
 from backends.compiler.host import LENGTHS, Host, state_text
 from backends.compiler.ir import Extern, Op, Pieces, Program, Value, live
-from backends.compiler.nodes import leaf_call, mutated_argument, op_name, sizes, writes_in_place
+from backends.compiler.nodes import leaf_call, mutated_argument, op_name, products, rounds, sizes, writes_in_place
 from backends.compiler.recognise import recognised
 from backends.compiler.returned import structure
 from backends.compiler.rules import RULES, Declined, apply, bind, load_all, schema_name
@@ -45,7 +45,7 @@ def lower(captured: Captured, source: str, schedule: Schedule) -> Program:
     nodes = [node for node in captured.program.graph.nodes if node.op == "call_function"]
     host = Host(captured.module, captured.input_texts, dict(captured.constants))
     builder = Builder(host, any(writes_in_place(node.target) for node in nodes), schedule)
-    env = Environment(captured, host, builder, statements(source), schedule)
+    env = Environment(captured, host, builder, statements(source), schedule, products(nodes))
     read_arguments(env)
     for run in _module_runs(nodes):
         _lower_run(env, run)
@@ -186,6 +186,7 @@ def _by_rule(env: Environment, node: torch.fx.Node, arguments: Any, keywords: An
         raise Declined("writes in place to what is visible elsewhere")
     env.builder.results = _results(node)
     env.builder.result = env.builder.results[0]
+    env.builder.rounds = rounds(node, env.products)
     _check_dtypes(env.builder.results)
     bound = {key: _named(env, value, key) for key, value in bind(node.target, arguments, keywords).items()}
     env.builder.assigned.clear()

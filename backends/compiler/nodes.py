@@ -30,6 +30,35 @@ def op_name(node: torch.fx.Node) -> str:
     return name.removeprefix("aten.").split(".")[0].rstrip("_") or "call"
 
 
+PRODUCTS = re.compile(r"linear|matmul|mm|bmm|addmm|baddbmm|einsum|bilinear|conv\d?d?|\w+_cell")
+"""Operators that no kernel computes several of."""
+
+
+def products(nodes: list[torch.fx.Node]) -> int:
+    """Count the operators that begin a kernel of their own each."""
+    return sum(PRODUCTS.fullmatch(op_name(node)) is not None for node in nodes)
+
+
+def rounds(node: torch.fx.Node, products: int) -> int:
+    """Count the parts that the graph takes of a tensor like this; 0 where they are not each for a product of its own.
+
+    A loop over time does that, or one over samples. What computes without products is one kernel over many parts.
+    """
+    if node.target != torch.ops.aten.select.int:
+        return 0
+    source = _sliced(node.args[0])
+    given = [source, *(user for user in source.users if _sliced(user) is source)]
+    count = sum(user.target is node.target and user.args[1] == node.args[1] for part in given for user in part.users)
+    return count if products >= count else 0
+
+
+def _sliced(node: Any) -> torch.fx.Node:
+    """Look behind slices that take all, as x[:, t] begins with one."""
+    while node.target == torch.ops.aten.slice.Tensor and tuple(node.args[2:]) in ((), (0,), (0, 2**63 - 1)):
+        node = node.args[0]
+    return node  # type: ignore[no-any-return]
+
+
 def module_path(node: torch.fx.Node) -> str:
     """Return the dotted path of the innermost submodule a node ran in."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())

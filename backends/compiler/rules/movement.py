@@ -8,7 +8,7 @@ from typing import Any
 from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, Literal, cast, compute_dtype, where
 from backends.compiler.indexed import PLACE, Local, every, length, measure, modulo, named, over, plus, times
-from backends.compiler.ir import Value
+from backends.compiler.ir import Extern, Value
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import number
 
@@ -37,9 +37,35 @@ def lengths(x: Value) -> list[Expr]:
 @rule("cat.default", "concat.default", "concatenate.default")
 def cat(builder: Builder, tensors: Sequence[Value], dim: int) -> Value:
     needs_elements(builder, *tensors)
-    if len(tensors) > MOST or len({len(x.shape) for x in tensors}) != 1:
-        raise Declined(f"more than {MOST} tensors, or an empty one")
+    if len({len(x.shape) for x in tensors}) != 1:
+        raise Declined("an empty tensor among others")
     dim %= len(tensors[0].shape)
+    made = _cat(builder, _with_joined(builder, tensors, dim), dim)
+    builder.joined[dim, tuple(tensors)] = made
+    return made
+
+
+def _with_joined(builder: Builder, tensors: Sequence[Value], dim: int) -> Sequence[Value]:
+    """Take what an earlier call joined for the first of these, as a dense block joins one more each time."""
+    if len({x.dtype for x in tensors}) == 1:
+        for count in range(len(tensors) - 1, 1, -1):
+            known = builder.joined.get((dim, tuple(tensors[:count])))
+            if known is not None and _is_as_made(builder, known):
+                return [known, *tensors[count:]]
+    return tensors
+
+
+def _is_as_made(builder: Builder, x: Value) -> bool:
+    """Tell whether a tensor is still computed, and nothing that writes in place has come since."""
+    if x.op not in builder.ops:
+        return False
+    since = builder.ops[builder.ops.index(x.op) :]
+    return not any(isinstance(op, Extern) and op.is_barrier for op in since)
+
+
+def _cat(builder: Builder, tensors: Sequence[Value], dim: int) -> Value:
+    if len(tensors) > MOST:
+        raise Declined(f"more than {MOST} tensors")
     place, shown = builder.place(dim), compute_dtype(builder.dtype)
     ends = [_total(tensors[: count + 1], dim) for count in range(len(tensors))]
     found: Expr | None = None

@@ -25,6 +25,11 @@ def sizes_text(sizes: Any) -> str:
     return ", ".join(size_text(size) for size in sizes) or "()"
 
 
+IN_ORDER, STRIDED = 4, 16
+"""Rounds of a loop from which on each takes its part by a view: along the first dimension, and along another, where a
+kernel may copy the view. Read where it lies, a part would have a kernel of its own in every round."""
+
+
 def _moved(
     builder: Builder, self: Value, text: str, label: str, *, dense: bool = False, map: Map | None = None
 ) -> Value:
@@ -192,7 +197,10 @@ def _expanded(builder: Builder, x: Value, sizes: Sequence[str]) -> Value:
 
 @rule("select.int")
 def select(builder: Builder, self: Value, dim: int, index: Any) -> Value:
-    at, dim = _from_start(self, dim % len(self.shape), index), dim % len(self.shape)
+    dim %= len(self.shape)
+    if builder.rounds >= (IN_ORDER if dim == 0 else STRIDED):
+        return _moved(builder, self, f"[{':, ' * dim}{size_text(index)}]", "select", dense=dim == 0)
+    at = _from_start(self, dim, index)
     one = viewmaps.selected(self, dim, at) if at is not None else None
     return _moved(builder, self, f".select({dim}, {size_text(index)})", "select", map=one)
 

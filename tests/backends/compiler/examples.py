@@ -244,6 +244,34 @@ MORE = {
         ),
         (((4, 1, 1, 1),), ((4, 2, 5, 3),)),
     ),
+    "a step at a time": Example(
+        source(
+            "outs = []\nfor t in range(x0.shape[0]):\n    x1 = torch.tanh(self.fc(torch.cat((x0[t], x1), 1)))\n"
+            "    outs.append(self.out(x1))\nreturn torch.stack(outs), x1",
+            (20, 3, 4),
+            (3, 5),
+            init="self.fc, self.out = nn.Linear(9, 5), nn.Linear(5, 2)",
+        ),
+        (((20, 1, 4), (1, 5)), ((20, 40, 4), (40, 5))),
+    ),
+    "a step at a time, samples first": Example(
+        source(
+            "for t in range(20):\n    x1 = torch.tanh(self.fc(torch.cat((x0[:, t], x1), 1)))\nreturn x1",
+            (3, 20, 4),
+            (3, 5),
+            init="self.fc = nn.Linear(9, 5)",
+        ),
+        (((1, 20, 4), (1, 5)), ((7, 23, 4), (7, 5))),
+    ),
+    "joined more and more": Example(
+        source(
+            "found = [x0]\nfor layer in self.layers:\n    found.append(layer(torch.relu(torch.cat(found, 1))))\n"
+            "return torch.cat(found, 1)",
+            (3, 4, 5),
+            init="self.layers = nn.ModuleList([nn.Conv1d(4 + 2 * i, 2, 3, padding=1) for i in range(6)])",
+        ),
+        (((1, 4, 7),), ((5, 4, 2),)),
+    ),
     "windows": Example(
         source("return F.max_pool2d(x0, 3, 2, 1), F.avg_pool2d(torch.relu(x0), 2, ceil_mode=True)", (2, 3, 16, 16)),
         (((1, 5, 7, 9),), ((3, 2, 5, 4),)),

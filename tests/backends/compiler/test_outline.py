@@ -7,9 +7,10 @@ import re
 
 import pytest
 
+from tests.backends.compiler.examples import MORE
 from tests.backends.compiler.towers import NESTED, RESIDUAL, TOWER, network
 from tests.backends.compiler.unrolled import both
-from tests.backends.compiler.written import source, triton
+from tests.backends.compiler.written import kernels, source, triton
 
 
 def function(text: str, name: str, owner: str = "") -> str:
@@ -93,6 +94,52 @@ def test_results_that_are_needed_of_every_round_are_collected() -> None:
         "return (x, tuple(xs))",
     ]
     assert found.runs == found.flat
+
+
+def test_a_loop_over_time_stays_one() -> None:
+    """Each step takes its part of the sequence by a view: its kernel would else know the step, and be another one."""
+    found = both(MORE["a step at a time"].text)
+    assert forward(found.text)[2:8] == [
+        "biaseds = []",
+        "for i in range(20):",
+        "    y = cat(x0[i], x1)",
+        "    x1 = linear_tanh(y, self.fc.weight, self.fc.bias)",
+        "    biased = linear(x1, self.out.weight, self.out.bias)",
+        "    biaseds.append(biased)",
+    ]
+    assert found.runs == found.flat and len(found.flat) > 60
+
+
+def test_samples_may_come_first() -> None:
+    """A step is then every sample's."""
+    found = both(MORE["a step at a time, samples first"].text)
+    assert forward(found.text)[:2] == ["for i in range(20):", "    y = cat(x0[:, i], x1)"]
+    assert found.runs == found.flat
+
+
+def test_steps_without_a_product_are_one_kernel() -> None:
+    """Nothing goes through memory between them."""
+    text = triton(source("for t in range(20):\n    x1 = x1 * 0.5 + x0[t]\nreturn x1", (20, 3, 4), (3, 4)))
+    assert len(kernels(text)) == 1
+
+
+def test_a_dense_block_is_a_loop() -> None:
+    """What is joined to all before is joined to what they were joined into: two tensors, however deep it is."""
+    found = both(MORE["joined more and more"].text)
+    assert forward(found.text)[1:4] == [
+        "for layer in self.layers[:5]:",
+        "    y = conv1d(relu, layer.weight, layer.bias, layer.stride, layer.padding, layer.dilation)",
+        "    x0, relu = cat_relu_2(x0, y)",
+    ]
+    assert found.runs == found.flat
+
+
+def test_what_is_written_to_is_joined_anew() -> None:
+    """A join that has changed since is no longer that of its parts."""
+    text = triton(
+        source("y = torch.cat([x0, x1], 1)\ny[:, 0] = 0.5\nreturn torch.cat([x0, x1, x2], 1), y", *[(3, 4)] * 3)
+    )
+    assert "cat_2(x0, x1, x2)" in text
 
 
 def test_numbers_that_count_along_keep_their_brackets() -> None:
