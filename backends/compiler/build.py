@@ -37,6 +37,7 @@ from backends.compiler.ir import (
     Pointwise,
     Reduce,
     Scan,
+    Scatter,
     Shape,
     Size,
     Value,
@@ -378,6 +379,11 @@ class Builder(Views):
         way = {"source": x, "is_descending": is_descending, "count": count}
         values = self._add(Order, labels[0], shape, x.dtype, is_place=False, **way)
         return values, self._add(Order, labels[1], shape, torch.int64, is_place=True, **way)
+
+    def scatter(self, label: str, base: Value, dim: int, index: Value, source: Value, *, wraps: bool = False) -> Value:
+        """Add a tensor's elements at the places along a dimension that an index names, in no fixed order."""
+        fields = {"base": base, "dim": dim, "index": index, "source": source, "wraps": wraps}
+        return self._add(Scatter, label, base.shape, base.dtype, **fields)
 
     def matmul(self, label: str, a: Value, b: Value, *, b_is_nk: bool, dtype: torch.dtype) -> Value:
         """Multiply the last two dimensions; leading ones broadcast."""

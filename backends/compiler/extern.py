@@ -115,6 +115,25 @@ FREE = {
 """Views, allocations and metadata: no work that a kernel would be written for."""
 
 
+ALLOCATIONS = {
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "new_zeros",
+    "new_ones",
+    "new_empty",
+    "new_full",
+    "clone",
+}
+"""Of these, what takes a tensor and gives memory of its own."""
+
+
+def allocates(target: Any) -> bool:
+    """True for an operator whose result shares no memory with what it takes."""
+    return _name(target) in ALLOCATIONS
+
+
 def is_work(target: Any) -> bool:
     """True for an operator that computes with tensors; sizes are computed by Python's own."""
     name = _name(target)

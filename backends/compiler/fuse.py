@@ -19,6 +19,7 @@ from backends.compiler.ir import (
     Pointwise,
     Reduce,
     Scan,
+    Scatter,
     Shape,
     Value,
     View,
@@ -38,11 +39,15 @@ KINDS: dict[type[Op], str] = {
     Reduce: "reduction",
     Scan: "scan",
     Order: "order",
+    Scatter: "scatter",
     MatMul: "matmul",
     Convolution: "convolution",
     Attention: "attention",
 }
 """The kind of group that an operation starts."""
+
+ALONE = ("attention", "scatter")
+"""Kinds that are one operation."""
 
 WITH_TAIL = ("matmul", "convolution")
 """Kinds that begin with one operation of their own, and compute what is elementwise behind it."""
@@ -86,7 +91,7 @@ def _place(op: Op, groups: list[Group], owner: dict[Value, Group], epoch: int) -
         return latest
     kind = KINDS[type(op)]
     group = Group(kind, op.source.shape if isinstance(op, (Reduce, Order)) else op.out.shape, epoch)
-    if kind not in (*WITH_TAIL, "attention"):
+    if kind not in (*WITH_TAIL, *ALONE):
         for value in op.inputs:
             _recompute(value, group, owner)
     _grow(group, op)
@@ -142,7 +147,7 @@ def _too_few_rows(domain: Shape, dims: tuple[int, ...]) -> bool:
 
 
 def _joins(op: Op, group: Group, epoch: int) -> bool:
-    if group.epoch != epoch or group.kind in ("extern", "attention") or KINDS[type(op)] in (*WITH_TAIL, "attention"):
+    if group.epoch != epoch or group.kind in ("extern", *ALONE) or KINDS[type(op)] in (*WITH_TAIL, *ALONE):
         return False
     if op.has_effect and group.kind not in ("elementwise", "reduction"):
         return False

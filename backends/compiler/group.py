@@ -12,7 +12,7 @@ from backends.compiler.ir import ONE, Op, Order, Pointwise, Reduce, Scan, Shape,
 class Group:
     """Operations of one kernel over `domain`; `dims` are the reduced ones; `kind` is
     "elementwise", "reduction", "split" (a two-stage reduction), "scan", "order" (a sort, with reductions of its rows),
-    "matmul", "convolution", "attention" or "extern"."""
+    "scatter", "matmul", "convolution", "attention" or "extern"."""
 
     kind: str
     domain: Shape

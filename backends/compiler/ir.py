@@ -1,4 +1,4 @@
-"""The program between capture and kernels: tensors, and the eight kinds of operation the compiler tells apart."""
+"""The program between capture and kernels: tensors, and the nine kinds of operation the compiler tells apart."""
 
 from __future__ import annotations
 
@@ -203,6 +203,28 @@ class Order(Op):
         """Tell whether one sort gives both."""
         known = self.source, self.is_descending, self.count
         return known == (other.source, other.is_descending, other.count)
+
+
+@dataclass(eq=False)
+class Scatter(Op):
+    """`base` with every element of `source` added at the place along `dim` that `index` names, in no fixed order.
+
+    `index` has the source's shape, or one dimension: a place for each along `dim`. With `wraps`, -1 is the last place.
+    """
+
+    base: Value
+    dim: int
+    index: Value
+    source: Value
+    wraps: bool = False
+
+    @property
+    def inputs(self) -> list[Value]:
+        return list(dict.fromkeys([self.base, self.index, self.source]))
+
+    @property
+    def elsewhere(self) -> list[Value]:
+        return self.inputs
 
 
 @dataclass(eq=False)

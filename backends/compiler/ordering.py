@@ -17,6 +17,11 @@ from backends.compiler.text import TYPES
 
 LONGEST = 8192
 """Elements of a row that one program sorts."""
+FASTER = 512
+"""Elements of a row up to which a whole sort is faster than PyTorch's. On an H200, 1024 rows of 128 took 0.3 of its
+time, of 1024 1.4, and of 4096 3.3; the largest 50 of 8192 took 0.4, the largest 8 of 256 took 0.2."""
+FEW = 64
+"""How many of the largest may be kept for that."""
 WIDE = (torch.int64, torch.float64)
 """Types whose numbers leave no room for a place behind them in 64 bits."""
 LAST = torch.iinfo(torch.int32).max

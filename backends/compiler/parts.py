@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from backends.compiler import attention, conv, gemm, kernel, planes, scan, split
+from backends.compiler import attention, conv, gemm, kernel, planes, scan, scattered, split
 from backends.compiler.group import Group
 from backends.compiler.ir import Value
 from backends.compiler.kernel import KernelText
@@ -75,6 +75,8 @@ class Parts:
             return scan.write(group, self.squeezed, name)
         if group.kind == "convolution":
             return conv.write(group, name, self.schedule.planes)
+        if group.kind == "scatter":
+            return scattered.write(group, name)
         if group.kind == "split":
             return split.write(group, self.squeezed, name)
         return kernel.write(group, self.squeezed, name, self.schedule)

@@ -9,7 +9,7 @@ from backends.compiler.axes import Axis, Layout, presence
 from backends.compiler.expression import Expr, Index, Literal, Scalar
 from backends.compiler.group import Group
 from backends.compiler.indexed import Measure
-from backends.compiler.ir import Order, Pointwise, Reduce, Scan, Shape, Value, root
+from backends.compiler.ir import Order, Pointwise, Reduce, Scan, Scatter, Shape, Value, root
 from backends.compiler.margin import TAB, WIDTH
 from backends.compiler.signature import Signature
 
@@ -150,7 +150,9 @@ def _length_checks(group: Group, signature: Signature, known: list[str], pinned:
 def _is_given(value: Value) -> bool:
     """Tell whether a tensor comes from outside of the kernels: only such a one can have more places than before."""
     source = root(value)
-    return not isinstance(source.op, (Pointwise, Reduce, Scan, Order)) and not (source.host or "").startswith("self.")
+    return not isinstance(source.op, (Pointwise, Reduce, Scan, Order, Scatter)) and not (source.host or "").startswith(
+        "self."
+    )
 
 
 def shape_checks(operands: dict[Value, str], domain: Shape, source: str, *, of_any_shape: bool = False) -> list[str]:

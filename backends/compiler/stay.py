@@ -46,7 +46,7 @@ def stay(env: Environment, node: torch.fx.Node, arguments: Any, keywords: Any, r
     out.op, out.dense = op, False
     if mutated is not None and isinstance(env.values.get(mutated), Value):
         out.aliases = env.values[mutated]
-    elif not op.is_work and operands:
+    elif not op.is_work and operands and not extern.allocates(node.target):
         out.aliases = operands[0]
     env.builder.ops.append(op)
     if isinstance(value, torch.Tensor):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from backends.compiler.expression import Expr, Index, Literal, Ref, Scalar, compute_dtype, transform, walk
 from backends.compiler.indexed import PLACE, Measure, Read, length
-from backends.compiler.ir import Extern, Order, Pointwise, Reduce, Scan, Shape, Value, View
+from backends.compiler.ir import Extern, Order, Pointwise, Reduce, Scan, Scatter, Shape, Value, View
 from backends.compiler.viewmaps import coordinate
 
 
@@ -172,7 +172,7 @@ def is_product(value: Value) -> bool:
     op = value.op
     if isinstance(op, Pointwise):
         return any(is_product(source) for source in op.in_place if source.shape == value.shape)
-    return op is not None and not isinstance(op, (Reduce, Scan, Order, View, Extern))
+    return op is not None and not isinstance(op, (Reduce, Scan, Order, Scatter, View, Extern))
 
 
 def extents(operands: Sequence[Value], shape: Shape) -> list[Expr | None]:

@@ -11,7 +11,7 @@ from backends.compiler import viewmaps
 from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, Ref, as_expr, call, cast, equal, is_nan, where
 from backends.compiler.ir import Size, Value
-from backends.compiler.ordering import LONGEST, WIDE
+from backends.compiler.ordering import FASTER, FEW, LONGEST, WIDE
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.operand import number, rounded
 from backends.compiler.rules.reduction import max_dim, min_dim, read
@@ -19,14 +19,17 @@ from backends.compiler.rules.reduction import max_dim, min_dim, read
 Pair = tuple[Value, Value]
 
 
-def _needs_a_row(x: Value, dim: int) -> int:
-    """Decline what no program sorts; count the dimension from the first."""
+def _needs_a_row(builder: Builder, x: Value, dim: int, count: int | None = None) -> int:
+    """Decline what no program sorts, or PyTorch sorts faster; count the dimension from the first."""
     if not x.shape or 0 in x.hints or x.shape[dim].hint == 1:
         raise Declined("a sort of a single number, or of nothing")
     if x.dtype in WIDE:
         raise Declined("builtin sorts numbers of up to 32 bits: each takes its place along")
     if x.shape[dim].hint > LONGEST:
         raise Declined(f"builtin sorts rows of up to {LONGEST} elements")
+    is_whole = count is None or count > FEW
+    if is_whole and x.shape[dim].hint > FASTER and not builder.schedule.everything:
+        raise Declined(f"PyTorch sorts rows of more than {FASTER} elements faster")
     return dim % len(x.shape)
 
 
@@ -39,7 +42,7 @@ def _sorted(
     builder: Builder, labels: tuple[str, str], x: Value, dim: int, *, descending: bool, count: int | None = None
 ) -> Pair:
     """Sort along any dimension: another than the last is read, and given back, as the last."""
-    dim = _needs_a_row(x, dim)
+    dim = _needs_a_row(builder, x, dim, count)
     row = _laid_last(builder, x, dim)
     values, places = builder.order(labels, row, is_descending=descending, count=count)
     return _moved(builder, values, -1, dim), _moved(builder, places, -1, dim)
@@ -83,7 +86,7 @@ def topk(builder: Builder, self: Value, k: Any, dim: int = -1, largest: bool = T
     count = number(builder, k)
     if count == 1 and self.dtype != torch.bool:
         return max_dim(builder, self, dim, True) if largest else min_dim(builder, self, dim, True)
-    dim = _needs_a_row(self, dim)
+    dim = _needs_a_row(builder, self, dim, count)
     if count < 1:
         raise Declined("the largest none")
     if count == self.shape[dim].hint:
@@ -94,7 +97,7 @@ def topk(builder: Builder, self: Value, k: Any, dim: int = -1, largest: bool = T
 
 @rule("kthvalue.default")
 def kthvalue(builder: Builder, self: Value, k: Any, dim: int = -1, keepdim: bool = False) -> Pair:
-    row = _laid_last(builder, self, _needs_a_row(self, dim))
+    row = _laid_last(builder, self, _needs_a_row(builder, self, dim))
     return _at_rank(builder, "kthvalue", row, dim, keepdim, as_expr(number(builder, k) - 1, torch.int64))
 
 
@@ -129,7 +132,7 @@ def _flat(builder: Builder, x: Value) -> Value:
 
 def _middle(builder: Builder, label: str, x: Value, dim: int, keepdim: bool) -> Pair:
     """Find the rank of the median, before the NaN that a sort leaves last."""
-    row = _laid_last(builder, x, _needs_a_row(x, dim))
+    row = _laid_last(builder, x, _needs_a_row(builder, x, dim))
     n = builder.count([row.shape[-1]], torch.int64)
     middle = call("int_div", n - 1, 2)
     if x.dtype.is_floating_point:

@@ -1,7 +1,7 @@
 """Writing at places that other numbers name, told from the place that is written: it looks for what names it.
 
 So each element of the result has one writer, in a fixed order, and of several that name one place the last stands.
-That costs a pass over the index for each element: of long indices PyTorch's own way, atomics, is quicker.
+That costs a pass over the index for each element: sums of long indices are atomic additions, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from backends.compiler import through
 from backends.compiler.build import Builder
 from backends.compiler.expression import Expr, Literal, as_expr, cast, compute_dtype, equal, where
 from backends.compiler.indexed import PLACE, Checked, Fold, Local, Tap, every, length, measure, plus
-from backends.compiler.ir import Value
+from backends.compiler.ir import Value, View
 from backends.compiler.rules import Declined, rule
 from backends.compiler.rules.movement import lengths, needs_elements, places
 
@@ -121,13 +121,28 @@ def scatter_value(builder: Builder, self: Value, dim: int, index: Value, value: 
 def scatter_add(builder: Builder, self: Value, dim: int, index: Value, src: Value) -> Value:
     _needs_numbers(builder)
     needs_elements(builder, src)
+    if _is_long(self, dim, index):
+        return _atomic(builder, "scatter_add", self, dim, index, src)
     found = _Index(builder, self, dim, index)
     return _written(builder, "scatter_add", self, found, lambda before: before + found.total(found.source(src)))
+
+
+@rule("scatter_reduce.two", "scatter_reduce_.two")
+def scatter_reduce(
+    builder: Builder, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
+) -> Value:
+    if reduce != "sum" or not include_self:
+        raise Declined(f"scatter_reduce by {reduce}" + ("" if include_self else " without what was there before"))
+    return scatter_add(builder, self, dim, index, src)
 
 
 @rule("index_add.default", "index_add_.default")
 def index_add(builder: Builder, self: Value, dim: int, index: Value, source: Value, alpha: Any = 1) -> Value:
     _needs_numbers(builder)
+    if self.shape and _is_long(self, dim, index):
+        element = builder.element(source, builder.dtype)
+        scaled = builder.pointwise("_scaled", element * builder.element(alpha, builder.dtype)) if alpha != 1 else source
+        return _atomic(builder, "index_add", self, dim, index, scaled)
     found = _listed(builder, self, dim, index, source)
     factor = builder.element(alpha, builder.dtype)
 
@@ -160,8 +175,10 @@ def index_put(
     """Write where a mask is true, or at the places along one dimension that a list names."""
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     needs_elements(builder, values)
-    if len(given) != 1 or accumulate or values.dtype != self.dtype:
-        raise Declined("several indices, or sums")
+    if len(given) != 1 or values.dtype != self.dtype:
+        raise Declined("several indices")
+    if accumulate:
+        return _atomic(builder, "index_put", self, given[0][0], given[0][1], values, wraps=True)
     (dim, index), is_one = given[0], all(size.hint == 1 for size in values.shape)
     if index.dtype == torch.bool:
         return _masked(builder, self, dim, index, values, is_one=is_one)
@@ -195,6 +212,42 @@ def _listed(builder: Builder, x: Value, dim: int, index: Value, source: Value) -
     if len(index.shape) != 1 or len(source.shape) != len(x.shape) or source.dtype != x.dtype:
         raise Declined("a source of another shape")
     return _Index(builder, x, dim, index)
+
+
+def _is_long(x: Value, dim: int, index: Value) -> bool:
+    along = dim % len(x.shape) if x.shape and len(index.shape) == len(x.shape) else 0
+    return bool(index.shape) and index.shape[along].hint > LONGEST
+
+
+def _as_list(builder: Builder, index: Value, dim: int) -> Value:
+    """Look at the list of places behind an index that repeats it along all other dimensions."""
+    others = [at for at in range(len(index.shape)) if at != dim]
+    source = index.op.source if isinstance(index.op, View) and index.op.kind == "expand" else index
+    is_repeated = source is not index and len(source.shape) == len(index.shape) > 1
+    if not is_repeated or any(source.shape[at].hint != 1 for at in others):
+        return index
+    return builder.squeeze(source, others)
+
+
+ATOMIC = (torch.float32, torch.float64, torch.int32, torch.int64)
+"""Types whose numbers a GPU adds in memory, each addition exact or rounded as PyTorch's."""
+
+
+def _atomic(
+    builder: Builder, label: str, x: Value, dim: int, index: Value, source: Value, *, wraps: bool = False
+) -> Value:
+    """Add elements where an index says, each in a lane of its own."""
+    needs_elements(builder, x, index, source)
+    if x.dtype not in ATOMIC or source.dtype != x.dtype or index.dtype not in (torch.int64, torch.int32):
+        raise Declined(f"atomic additions of {source.dtype} to {x.dtype}, by an index of {index.dtype}")
+    dim %= len(x.shape)
+    index = _as_list(builder, index, dim)
+    wanted = [size.hint for at, size in enumerate(x.shape) if at != dim]
+    given = [size.hint for at, size in enumerate(source.shape) if at != dim]
+    is_list = index.hints == (source.hints[dim],) if len(source.shape) > dim else False
+    if len(source.shape) != len(x.shape) or wanted != given or not (is_list or index.hints == source.hints):
+        raise Declined("a source that is not as wide as the tensor, or has another shape than the index")
+    return builder.scatter(label, x, dim, index, source, wraps=wraps)
 
 
 def _needs_numbers(builder: Builder) -> None:

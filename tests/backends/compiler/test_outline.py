@@ -164,7 +164,7 @@ def test_blocks_of_other_sizes_share_a_function() -> None:
     forward_text = """
         for layer in self.wide:
             x = layer(x)
-        x = torch.msort(x[:, ::2])
+        x = torch.special.bessel_j0(x[:, ::2])
         for layer in self.slim:
             x = layer(x)
         return x
@@ -196,8 +196,8 @@ def test_a_block_that_reads_another_module_s_parameters_stays_where_it_is() -> N
 
 def test_unlike_statements_are_seen() -> None:
     """The comparison itself: two networks that differ in one number, or in which tensor is read, run differently."""
-    one = source("y = torch.msort(x0)\nreturn y * 2.0 + x0, y * x1", (4, 8), (4, 8))
+    one = source("y = torch.special.bessel_j0(x0)\nreturn y * 2.0 + x0, y * x1", (4, 8), (4, 8))
     runs = both(one).runs
     assert runs == both(one).flat
     assert runs != both(one.replace("y * x1", "x0 * x1")).runs
-    assert runs != both(one.replace("torch.msort(x0)", "torch.msort(x1)")).runs
+    assert runs != both(one.replace("torch.special.bessel_j0(x0)", "torch.special.bessel_j0(x1)")).runs

@@ -39,10 +39,30 @@ def test_an_index_of_one_place_needs_no_loop() -> None:
 @pytest.mark.parametrize(
     ("call", "shape"), [("scatter_add(x0, 1, place, x0)", (4, 65)), ("index_add(x0, 0, place[0], x0.mT)", (65, 65))]
 )
-def test_a_long_index_is_left_to_pytorch(call: str, shape: tuple[int, ...]) -> None:
-    """Looking through all of it for each element would cost more than atomics do."""
-    text = triton(source(FORWARD.format(call=call), shape))
-    assert "In PyTorch: " + call.partition("(")[0] in text
+def test_sums_by_a_long_index_are_atomic(call: str, shape: tuple[int, ...]) -> None:
+    """Looking through all of it for each element would cost more; places that do not exist are refused here, too."""
+    text = unbroken(triton(source(FORWARD.format(call=call), shape)))
+    assert "tl.atomic_add(" in text and "for k in" not in text
+    assert "tl.device_assert((target >= 0) & (target < n_rows), 'an index is out of range', mask=inside)" in text
+
+
+def test_an_index_that_repeats_a_list_is_read_as_that_list() -> None:
+    """A graph's messages go along edges, not along each of their numbers."""
+    forward = "place = x0[:, 0].long()[:, None].expand(-1, 8)\nreturn torch.scatter_add(x1, 0, place, x0)"
+    assert "line % n_places" in triton(source(forward, (100, 8), (10, 8)))
+
+
+@pytest.mark.parametrize("cast", ["half()", "bfloat16()", "char()"])
+def test_what_a_gpu_does_not_add_in_memory_stays(cast: str) -> None:
+    """Half types would be rounded at each addition, in an order that nobody knows."""
+    text = triton(source(f"y = x0.{cast}\nreturn torch.scatter_add(y, 1, x0.long(), y) * 2", (4, 65)))
+    assert "In PyTorch: scatter_add" in text
+
+
+def test_a_sum_into_new_zeros_is_written() -> None:
+    """What allocates shares no memory with the tensor whose shape it takes."""
+    forward = "return torch.zeros_like(x0).index_add_(0, x0[:, 0].long(), x0)"
+    assert "In PyTorch: nothing" in triton(source(forward, (100, 8)))
 
 
 def test_a_part_that_is_replaced_is_as_long_as_what_replaces_it() -> None:
