@@ -41,7 +41,8 @@ def test_sizes_that_the_module_fixes_are_left_out() -> None:
 
 def test_ties_are_left_out_where_any_of_several_answers_is_right() -> None:
     """topk may return either of two equal elements; argmax is documented to return the first."""
-    assert "ties" not in labels("x.topk(2).indices", "torch.randn(6, 8)")
+    found = labels("torch.softmax(x, -1).topk(2).indices", "torch.randn(6, 8)")
+    assert not {"ties", "special", "large"} & set(found) and "negated" in found
     assert "ties" in labels("x.argmax(-1)", "torch.randn(6, 8)")
 
 
