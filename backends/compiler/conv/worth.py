@@ -31,4 +31,4 @@ def beats_library(weight: Value, is_transposed: bool) -> bool:
     with windows of 315 numbers and 0.9 with 81. In one and two dimensions cuDNN mostly takes TF32: 0.5 to 1.5 times.
     """
     window = math.prod(size.hint for size in weight.shape[1:])
-    return len(weight.shape) == 5 and (is_transposed or window >= 128)
+    return len(weight.shape) == 5 and (is_transposed or window >= 256)
