@@ -39,6 +39,10 @@ EXACT = frozenset(
     """.split()
 )
 
+PRODUCTS = frozenset("mm bmm addmm baddbmm mv addmv dot linear convolution".split())
+IN_PARTS = 2
+"""Roundings that an operand of a float32 product may be off: tensor cores take it in two parts of 11 bits each."""
+
 
 class CannotWiden(Exception):
     """The module looks at the bits of its numbers, so float64 would change its meaning."""
@@ -72,13 +76,15 @@ class Widened(TorchDispatchMode):
         kwargs = {k: tree_map(_wide, v) for k, v in kwargs.items()}
         if kwargs.get("dtype") in NARROW:
             kwargs["dtype"] = torch.float64
+        if self.disturb_seed is not None and name in PRODUCTS and self.narrow == torch.float32:
+            args = tuple(self.disturb(a.clone(), IN_PARTS) if isinstance(a, Tensor) else a for a in args)
         result = ties.stable(func, args, kwargs) if name in ties.CHOOSING else func(*args, **kwargs)
         if self.disturb_seed is not None and name not in EXACT:
             tree_map(self.disturb, result)
         return result
 
-    def disturb(self, value: Any) -> Any:
-        """Change a tensor in place by about one rounding of the narrow dtype."""
+    def disturb(self, value: Any, roundings: int = 1) -> Any:
+        """Change a tensor in place by about one rounding of the narrow dtype, or by a few."""
         if isinstance(value, Tensor) and value.dtype in (torch.float64, torch.complex128) and value.numel():
             if value.device not in self.generators:
                 self.generators[value.device] = torch.Generator(value.device).manual_seed(self.disturb_seed or 0)
@@ -86,7 +92,8 @@ class Widened(TorchDispatchMode):
             if any(step == 0 and size > 1 for step, size in zip(real.stride(), real.shape, strict=True)):
                 return value
             noise = torch.empty(real.shape, dtype=torch.float64, device=value.device)
-            noise.uniform_(-self.rounding, self.rounding, generator=self.generators[value.device])
+            most = roundings * self.rounding
+            noise.uniform_(-most, most, generator=self.generators[value.device])
             real.mul_(1 + noise)
         return value
 

@@ -11,6 +11,8 @@ from verifier import turns
 
 SECONDS = 120.0
 """After which nobody is waited for any more: what does not fit then does not fit."""
+MARGIN = 0.2
+"""Share of the memory that is left to verifications beside measurements."""
 EMPTY = 0.8
 """Share of the memory that is free or ours from which on there is nobody to wait for."""
 
@@ -21,9 +23,10 @@ def reserve(tensors: Sequence[torch.Tensor], copies: int) -> None:
     It is this process's from then on: PyTorch keeps what is given back to it for what is allocated next.
     """
     wanted = copies * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    margin = int(MARGIN * torch.cuda.mem_get_info()[1])
     with turns.one_by_one():
         end = time.monotonic() + SECONDS
-        while _free() < wanted and not _is_ours() and time.monotonic() < end:
+        while _free() < wanted + margin and not _is_ours() and time.monotonic() < end:
             time.sleep(0.1)
         taken = [torch.empty_like(tensor) for _ in range(copies) for tensor in tensors]
     del taken

@@ -42,7 +42,11 @@ def test_the_usual_candidate_leaves_to_the_library_what_that_does_faster() -> No
 
 @pytest.mark.parametrize(
     "made",
-    ["nn.ConvTranspose3d(48, 48, 3)", "nn.ConvTranspose3d(32, 32, (3, 5, 7), 2, 1, groups=4)", "nn.Conv3d(3, 64, (3, 5, 7))"],
+    [
+        "nn.ConvTranspose3d(48, 48, 3)",
+        "nn.ConvTranspose3d(32, 32, (3, 5, 7), 2, 1, groups=4)",
+        "nn.Conv3d(3, 64, (3, 5, 7))",
+    ],
 )
 def test_in_three_dimensions_they_are_the_usual_way(made: str) -> None:
     """There they beat the library, transposed or with large windows."""
