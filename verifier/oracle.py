@@ -40,7 +40,7 @@ EXACT = frozenset(
 )
 
 PRODUCTS = frozenset("mm bmm addmm baddbmm mv addmv dot linear convolution".split())
-IN_PARTS = 2
+IN_PARTS = 4
 """Roundings that an operand of a float32 product may be off: tensor cores take it in two parts of 11 bits each."""
 
 
