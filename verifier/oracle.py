@@ -76,7 +76,7 @@ class Widened(TorchDispatchMode):
         kwargs = {k: tree_map(_wide, v) for k, v in kwargs.items()}
         if kwargs.get("dtype") in NARROW:
             kwargs["dtype"] = torch.float64
-        if self.disturb_seed is not None and name in PRODUCTS and self.narrow == torch.float32:
+        if self.disturb_seed is not None and name in PRODUCTS and self.rounding == ROUNDING[torch.float32]:
             args = tuple(self.disturb(a.clone(), IN_PARTS) if isinstance(a, Tensor) else a for a in args)
         result = ties.stable(func, args, kwargs) if name in ties.CHOOSING else func(*args, **kwargs)
         if self.disturb_seed is not None and name not in EXACT:

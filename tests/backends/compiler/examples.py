@@ -296,7 +296,7 @@ MORE = {
     ),
     "messages along edges": Example(
         source(
-            "places = (x1 * 5.0).long()\nh = torch.relu(x0[places[0]])\n"
+            "places = (torch.sigmoid(x1) * 5.0).long()\nh = torch.relu(x0[places[0]])\n"
             "out = torch.zeros_like(x0).scatter_add_(0, places[1].unsqueeze(-1).expand(-1, 4), h)\n"
             "count = torch.zeros(x0.shape[0]).index_add_(0, places[1], torch.ones_like(x1[1]), alpha=2)\n"
             "return out / (count[:, None] + 1.0), x0.index_put((places[0] - 5,), h, accumulate=True)",
