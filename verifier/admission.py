@@ -51,7 +51,8 @@ def admitted(reference: Reference, budget: float) -> list[Case]:
             if time.monotonic() > deadline:
                 reference.notes.append("not every variation of the inputs was tried: the module is slow")
                 return kept
-            if _sensible(scout, case, base) and _is_accepted(reference, case):
+            # a scout that is smaller admits sizes beyond a limit of the module's
+            if _sensible(scout, case, base) and _answer(reference, case) is not None:
                 kept.append(case)
                 break
     return kept
@@ -67,13 +68,12 @@ def _scout(reference: Reference) -> Reference | None:
         return None
 
 
-def _is_accepted(reference: Reference, case: Case) -> bool:
-    """Tell whether the module runs: a scout that is smaller admits sizes beyond a limit of the module's."""
+def _answer(reference: Reference, case: Case) -> Expected | None:
+    """Return what the module gives for a case; None where it refuses it."""
     try:
-        reference.expected(case)
+        return reference.expected(case)
     except VerificationError:
-        return False
-    return True
+        return None
 
 
 def _seed(reference: Reference, number: int) -> int:
@@ -104,11 +104,10 @@ def _proposals(reference: Reference) -> Iterator[list[Case]]:
 
 def _sensible(reference: Reference, case: Case, base: Expected) -> bool:
     """Accept a case that runs, stays finite, keeps the structure and can tell right from nothing."""
-    try:
-        got = reference.expected(case)
-    except VerificationError:
+    got = _answer(reference, case)
+    if got is None or got.outputs.spec != base.outputs.spec:
         return False
-    if got.outputs.spec != base.outputs.spec or not any(known.eager.numel() for known in got.outputs.truths):
+    if not any(known.eager.numel() for known in got.outputs.truths):
         return False
     return (not _finite(base) or _finite(got)) and (bool(null_candidates(base)) or not null_candidates(got))
 

@@ -98,10 +98,8 @@ def _tensors_below(roots: Sequence[Any]) -> Iterator[torch.Tensor]:
         seen.add(id(thing))
         if issubclass(kind, torch.Tensor):
             yield thing
-        elif (
-            kind.__module__.partition(".")[0] == "triton"
-        ):  # a launched kernel keeps its compiler's thousands of things
-            continue
+        elif kind.__module__.partition(".")[0] == "triton":
+            continue  # a launched kernel keeps its compiler's thousands of things
         elif kind is types.FunctionType:  # not its globals: those are whole modules
             waiting += [*(thing.__closure__ or ()), *(thing.__defaults__ or ())]
         elif not issubclass(kind, type) or thing.__module__ in homes:

@@ -23,20 +23,15 @@ def reserve(tensors: Sequence[torch.Tensor], copies: int) -> None:
     It is this process's from then on: PyTorch keeps what is given back to it for what is allocated next.
     """
     wanted = copies * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    margin = int(MARGIN * torch.cuda.mem_get_info()[1])
     with turns.one_by_one():
         end = time.monotonic() + SECONDS
-        while _free() < wanted + margin and not _is_ours() and time.monotonic() < end:
+        while _is_held_by_others(wanted) and time.monotonic() < end:
             time.sleep(0.1)
         taken = [torch.empty_like(tensor) for _ in range(copies) for tensor in tensors]
     del taken
 
 
-def _free() -> int:
-    free: int = torch.cuda.mem_get_info()[0]
-    return free
-
-
-def _is_ours() -> bool:
+def _is_held_by_others(wanted: int) -> bool:
+    """Tell whether there is too little room for so many bytes, and somebody else who may give some back."""
     free, total = torch.cuda.mem_get_info()
-    return bool(free + torch.cuda.memory_reserved() > EMPTY * total)
+    return bool(free < wanted + int(MARGIN * total) and free + torch.cuda.memory_reserved() <= EMPTY * total)
